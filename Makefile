@@ -1,0 +1,47 @@
+# make demo   learn ten digits in five tasks, from a fresh clone, in about a minute
+# make test   lint, types and the whole test suite
+# make bench  speed, as ratios within one run
+# Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint format bench results clean
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+# The marker is written last: an installation that broke off is started again, from nothing.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ictrl needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once, a minute or two) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt hatchling
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again
+	@$(BIN)/ictrl run digits
+
+test: lint ## lint, types and every test
+	@$(BIN)/python -m pytest -q
+
+lint: $(VENV)/installed ## style and types
+	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+
+format: $(VENV)/installed ## rewrite the code in the house style
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+bench: $(VENV)/installed ## speed of the rates, as ratios within one run
+	@$(BIN)/python benchmarks/rates.py
+
+results: $(VENV)/installed ## run the published recipes again and rewrite the table and picture in the README
+	@$(BIN)/python benchmarks/digits.py
+
+clean: ## remove everything that was set up or written
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,7 @@
+"""`python -m ictrl`."""
+
+import sys
+
+from ictrl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,294 @@
+"""Every setting, once: frozen dataclasses, one per concern, and the recipes that fill them.
+
+A recipe is a TOML file with one table per dataclass. What it leaves out keeps the default below, and the defaults are
+the paper's settings for CIFAR-10, with everything beyond the paper switched off.
+"""
+
+import difflib
+import json
+import math
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from importlib import resources
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from ictrl.errors import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The encoder and the decoder."""
+
+    image_size: int = 32
+    """side of the (square) images in pixels: 8, 16, 32, 64, 128 or 256; the depth follows from it"""
+    channels: int = 3
+    """1 for grey images, 3 for colour"""
+    width: int = 64
+    """channels of the layer next to the image; they double from layer to layer, up to eight times this"""
+    feature_dim: int = 128
+    """d, the number of features"""
+
+    def __post_init__(self) -> None:
+        _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")
+        _require(self.channels >= 1, self, "channels", "at least 1")
+        _require(self.width >= 1, self, "width", "at least 1")
+        _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """Weights of the terms of the game."""
+
+    lambda_new: float = 10.0
+    """λ, weight of the new classes' distance ΔR(Z_new, Ẑ_new) in every task but the first"""
+    gamma_old: float = 1.0
+    """γ, weight of the constraint ΔR(Z_old, Ẑ_old) on old memory"""
+    eps_sq: float = 1.0
+    """ε², the squared error up to which features are encoded"""
+
+    def __post_init__(self) -> None:
+        _require(_finite(self.lambda_new) and self.lambda_new >= 0, self, "lambda_new", "at least 0")
+        _require(_finite(self.gamma_old) and self.gamma_old >= 0, self, "gamma_old", "at least 0")
+        _require(_finite(self.eps_sq) and self.eps_sq > 0, self, "eps_sq", "above 0")
+
+
+@dataclass(frozen=True)
+class AnchorsConfig:
+    """Beyond the paper: what the encoder pays for ‖f(x) − f_before(x)‖² while it learns a later task. 0 is off."""
+
+    new: float = 0.0
+    """weight on the new task's images"""
+    replayed: float = 0.0
+    """weight on images replayed from memory"""
+
+    def __post_init__(self) -> None:
+        _require(_finite(self.new) and self.new >= 0, self, "new", "at least 0")
+        _require(_finite(self.replayed) and self.replayed >= 0, self, "replayed", "at least 0")
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """What is kept of a class, and how much of it is replayed."""
+
+    directions: int = 12
+    """r, principal directions a class"""
+    neighbours: int = 20
+    """k, features that form the Gaussian of a direction"""
+    samples: int = 20
+    """m, features drawn from each Gaussian when old classes are replayed"""
+    transport: bool = False
+    """beyond the paper: after each task, move the stored moments along with the encoder"""
+    transport_ridge: float = 0.1
+    """pull of the transport towards the identity, as a share of the features' mean eigenvalue"""
+
+    def __post_init__(self) -> None:
+        _require(self.directions >= 1, self, "directions", "at least 1")
+        _require(self.neighbours >= 2, self, "neighbours", "at least 2 (the mean of one is that feature itself)")
+        _require(self.samples >= 1, self, "samples", "at least 1")
+        _require(_finite(self.transport_ridge) and self.transport_ridge > 0, self, "transport_ridge", "above 0")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The nearest-subspace classifier."""
+
+    components: int | None = 15
+    """dimension of every class's subspace; None to choose it by energy"""
+    energy: float | None = None
+    """share of each class's variance that its subspace keeps, from 0 to 1; needs components None"""
+
+    def __post_init__(self) -> None:
+        one = (self.components is None) != (self.energy is None)
+        _require(one, self, "components", "a number exactly if energy is None: set one of the two to None")
+        _require(self.components is None or self.components >= 1, self, "components", "at least 1")
+        _require(self.energy is None or 0 < self.energy <= 1, self, "energy", "above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class GameConfig:
+    """The minimax game on one task."""
+
+    epochs: int = 120
+    """passes over the images of each later task"""
+    first_epochs: int = 120
+    """passes over the images of the first task"""
+    batch: int | Literal["rule"] = "rule"
+    """images a step in later tasks; "rule": directions · samples · old classes · new classes, as the authors have it"""
+    first_batch: int = 1000
+    """images a step in the first task"""
+    learning_rate: float = 1e-4
+    """of both Adam optimisers"""
+    beta1: float = 0.5
+    """Adam's first moment"""
+    beta2: float = 0.999
+    """Adam's second moment"""
+    replay: Literal["live", "frozen"] = "live"
+    """old memory decoded by the decoder as it is now (paper), or as it was when the task began (the authors' code)"""
+    resample: Literal["task", "step"] = "task"
+    """draw features from old memory once a task, or afresh each step"""
+    flips: bool = False
+    """mirror half of the images left to right, at random"""
+
+    def __post_init__(self) -> None:
+        _require(self.epochs >= 1, self, "epochs", "at least 1")
+        _require(self.first_epochs >= 1, self, "first_epochs", "at least 1")
+        _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
+        _require(self.first_batch >= 1, self, "first_batch", "at least 1")
+        _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
+        _require(0 <= self.beta1 < 1, self, "beta1", "at least 0 and below 1")
+        _require(0 <= self.beta2 < 1, self, "beta2", "at least 0 and below 1")
+        _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
+        _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The images, and how their classes arrive."""
+
+    name: Literal["digits"] = "digits"
+    """digits: 1797 handwritten digits that scikit-learn carries, resized to the network's image size"""
+    tasks: int = 5
+    """the classes arrive in this many tasks of equally many classes"""
+
+    def __post_init__(self) -> None:
+        _require(self.name in ("digits",), self, "name", '"digits"')
+        _require(self.tasks >= 1, self, "tasks", "at least 1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a run."""
+
+    name: str = "custom"
+    """what results and run folders are called"""
+    description: str = ""
+    """one line on what this recipe shows"""
+    seed: int = 0
+    """of initial weights, shuffles and memory samples"""
+    device: str = "auto"
+    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    anchors: AnchorsConfig = field(default_factory=AnchorsConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    game: GameConfig = field(default_factory=GameConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
+
+
+def recipe_names() -> list[str]:
+    """Names that `load_recipe` knows."""
+    files = resources.files("ictrl").joinpath("recipes").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """A recipe by name, or from a TOML file of one's own.
+
+    >>> load_recipe("digits").network.image_size
+    16
+    """
+    if str(name) in recipe_names():
+        text = resources.files("ictrl").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
+        stem = str(name)
+    elif Path(name).suffix == ".toml":
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Expected a recipe file but could not read {name}: {error}.") from None
+        stem = Path(name).stem
+    else:
+        raise ConfigError(
+            f"Expected a recipe but got {str(name)!r}{_nearest(str(name), recipe_names())}. "
+            f"Known recipes: {', '.join(recipe_names())}; or give the path of a .toml file."
+        )
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
+    return recipe_from_table({"name": stem, **table})
+
+
+def recipe_from_table(table: dict[str, Any]) -> Recipe:
+    """A recipe from nested tables, as TOML or JSON hold them; an unknown key or a wrong type is refused by name."""
+    return _build(Recipe, table, "")
+
+
+def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
+    """The inverse of `recipe_from_table`, every default spelled out."""
+    return asdict(recipe)
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML, every default spelled out but for None, which TOML cannot write."""
+    table = recipe_to_table(recipe)
+    top = [line for key, value in table.items() if not isinstance(value, dict) for line in _toml_line(key, value)]
+    for section, values in table.items():
+        if isinstance(values, dict):
+            top += ["", f"[{section}]", *(line for key, value in values.items() for line in _toml_line(key, value))]
+    return "\n".join(top) + "\n"
+
+
+def _toml_line(key: str, value: Any) -> list[str]:
+    if value is None:
+        return [f'{key} = "none"']
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}"]  # JSON's strings, numbers and booleans are TOML's
+
+
+def _build(cls: type[T], table: dict[str, Any], path: str) -> T:
+    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise ConfigError(f"Expected a known setting but got {path + key!r}{_nearest(key, list(known))}.")
+        kind = known[key].type
+        if is_dataclass(kind):
+            if not isinstance(value, dict):
+                raise ConfigError(f"Expected {path + key} to be a table but got {value!r}.")
+            values[key] = _build(kind, value, f"{path}{key}.")  # type: ignore[arg-type]
+        else:
+            values[key] = _coerce(kind, value, path + key)
+    return cls(**values)
+
+
+def _coerce(kind: Any, value: Any, path: str) -> Any:
+    """The value if it is of the annotated type; whole numbers serve as floats, the word "none" as None."""
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for option in options:
+        if get_origin(option) is Literal and value in get_args(option) and not isinstance(value, bool):
+            return value
+        if option is type(None) and value in (None, "none"):
+            return None
+        if option is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if option in (int, str, bool) and type(value) is option:
+            return value
+    words = [" or ".join(map(repr, get_args(o))) if get_origin(o) is Literal else _word(o) for o in options]
+    raise ConfigError(f"Expected {path} to be {' or '.join(words)} but got {value!r}.")
+
+
+def _word(option: Any) -> str:
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(option, '"none"')
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _finite(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def _require(holds: bool, config: object, name: str, expected: str) -> None:
+    if not holds:
+        section = type(config).__name__.removesuffix("Config").lower()
+        where = name if section == "recipe" else f"{section}.{name}"
+        raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")

@@ -1,0 +1,21 @@
+"""What can go wrong, so that a caller can tell it apart, in one line each: what was expected, what came, what to do.
+
+A user's mistake (`UserError`) lies in what was given (`InputError`) or in the settings (`ConfigError`), and changes
+nothing. A computation that left the finite numbers is nobody's mistake: `NonFiniteError`.
+"""
+
+
+class UserError(Exception):
+    """Something to be put right by whoever called."""
+
+
+class InputError(UserError, ValueError):
+    """Images, labels, a file, a device or an argument that cannot be used."""
+
+
+class ConfigError(UserError):
+    """A setting that is unknown, of another type or out of range."""
+
+
+class NonFiniteError(ArithmeticError):
+    """A named quantity became NaN or infinite, or a matrix lost its positive definiteness."""

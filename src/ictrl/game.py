@@ -1,0 +1,273 @@
+"""The minimax game: the encoder ascends, the decoder descends, on the rates of X → Z → X̂ → Ẑ.
+
+One *step* shows both players the same new images and the same features drawn from old memory. The encoder moves first;
+the decoder answers the encoder that has just moved. `play` is the loop of one task.
+
+BatchNorm. The first task trains in the ordinary way. Afterwards the statistics are frozen for good and only scale and
+shift go on learning: with statistics of new images alone the features of every old class would shift at once, and no
+objective sees that (it costs eight points on CIFAR-10).
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
+from ictrl.errors import NonFiniteError
+from ictrl.memory import Gaussians
+from ictrl.networks import Decoder, Encoder, to_float
+from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a progress callback hears after every epoch."""
+
+    epoch: int
+    """from 1"""
+    epochs: int
+    terms: dict[str, float]
+    """`encoder.NAME` and `decoder.NAME` for each term of either player, means over the epoch's steps"""
+
+
+Network = TypeVar("Network", bound=nn.Module)
+Progress = Callable[[EpochReport], None]
+
+
+@dataclass
+class Players:
+    """Both networks, each with the optimiser that stays with it from task to task."""
+
+    encoder: Encoder
+    decoder: Decoder
+    encoder_optimiser: torch.optim.Adam
+    decoder_optimiser: torch.optim.Adam
+
+    @classmethod
+    def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
+        return cls(
+            encoder,
+            decoder,
+            torch.optim.Adam(encoder.parameters(), lr=learning_rate, betas=betas, maximize=True),
+            torch.optim.Adam(decoder.parameters(), lr=learning_rate, betas=betas),
+        )
+
+    @property
+    def parts(self) -> tuple[nn.Module | torch.optim.Optimizer, ...]:
+        """Everything that a step changes."""
+        return self.encoder, self.decoder, self.encoder_optimiser, self.decoder_optimiser
+
+    def train_statistics(self, train: bool) -> None:
+        """BatchNorm normalises by the batch and learns its statistics, or uses those it has."""
+        self.encoder.train(train)
+        self.decoder.train(train)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step is played on. Classes are numbered: old ones first, then those being learned."""
+
+    X: Float[Tensor, "n c h w"]
+    y: Int[Tensor, " n"]
+    Z_old: Float[Tensor, "m d"]
+    """features drawn from memory; no rows on a first task"""
+    y_old: Int[Tensor, " m"]
+    X_old: Float[Tensor, "m c h w"] | None
+    """their replay by the decoder as it was when the task began; None if it is decoded live"""
+    old_classes: int
+    classes: int
+
+    @property
+    def y_all(self) -> Int[Tensor, " rows"]:
+        return torch.cat([self.y, self.y_old])
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the players play for: the weights of the terms, and the encoder of before if anchors hold it."""
+
+    objective: ObjectiveConfig
+    anchors: AnchorsConfig
+    encoder_before: Encoder | None
+
+
+def encoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
+    """The encoder climbs its objective by one step; returns the terms it saw before moving."""
+    encoder, decoder = players.encoder, players.decoder
+    Z_new = encoder(batch.X)
+    with torch.no_grad():  # the decoder is the opponent here: its images are given, whatever they were made from
+        if batch.X_old is None:
+            X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
+        else:
+            X_hat = torch.cat([decoder(Z_new), batch.X_old])
+    Z_hat = encoder(X_hat)
+    terms = _terms(torch.cat([Z_new, batch.Z_old]), Z_hat, batch, rules)
+    if rules.encoder_before is not None:
+        n = len(batch.X)
+        with torch.no_grad():  # the encoder of before is a fixed target
+            Z_before, Z_hat_before = rules.encoder_before(batch.X), rules.encoder_before(X_hat[n:])
+        terms = replace(terms, anchor_new=anchor(Z_new, Z_before), anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
+    value = encoder_objective(
+        terms, *_weights(batch, rules), anchor_new=rules.anchors.new, anchor_replayed=rules.anchors.replayed
+    )
+    _update(players.encoder_optimiser, value)
+    return terms
+
+
+def decoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
+    """The decoder descends its objective by one step; returns the terms it saw before moving."""
+    encoder, decoder = players.encoder, players.decoder
+    with torch.no_grad():  # features of real images and of memory are the decoder's input, not its doing
+        Z_new = encoder(batch.X)
+        # with a frozen replay, the decoder is compared with its former self and not with memory
+        Z_old = batch.Z_old if batch.X_old is None else encoder(batch.X_old)
+    with _untrained(encoder):  # gradients pass through the encoder to the decoder and leave nothing behind
+        Z_hat = encoder(decoder(torch.cat([Z_new, batch.Z_old])))
+        terms = _terms(torch.cat([Z_new, Z_old]), Z_hat, batch, rules)
+        _update(players.decoder_optimiser, decoder_objective(terms, *_weights(batch, rules)))
+    return terms
+
+
+class OldMemory:
+    """The old classes during one task: features drawn from their Gaussians, once or at every step."""
+
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        samples: int,
+        decoder_before: Decoder | None,
+        resample: Literal["task", "step"],
+        generator: torch.Generator,
+    ) -> None:
+        self.gaussians = gaussians
+        self.samples = samples
+        self.decoder_before = decoder_before
+        self.generator = generator
+        self.kept = self._draw() if resample == "task" else None
+
+    @property
+    def classes(self) -> int:
+        return int(self.gaussians.labels[-1]) + 1
+
+    @property
+    def rows(self) -> int:
+        return len(self.gaussians.means) * self.samples
+
+    def draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Z_old, y_old, and X_old where the replay is frozen."""
+        return self.kept if self.kept is not None else self._draw()
+
+    def _draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        Z_old, y_old = self.gaussians.sample(self.samples, self.generator)
+        if self.decoder_before is None:
+            return Z_old, y_old, None
+        with torch.no_grad():
+            return Z_old, y_old, self.decoder_before(Z_old)
+
+
+def play(
+    players: Players,
+    images: UInt8[Tensor, "n c h w"],
+    y: Int[Tensor, " n"],
+    classes: int,
+    old: Gaussians | None,
+    *,
+    samples: int,
+    game: GameConfig,
+    objective: ObjectiveConfig,
+    anchors: AnchorsConfig,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> None:
+    """Learn one task: the old classes 0 … o−1 from the Gaussians of memory, the new ones o … classes−1 from images."""
+    players.train_statistics(old is None)
+    if old is None:
+        memory, epochs, size, held = None, game.first_epochs, game.first_batch, False
+    else:
+        decoder_before = _copy(players.decoder) if game.replay == "frozen" else None
+        memory = OldMemory(old, samples, decoder_before, game.resample, generator)
+        epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
+        size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
+    rules = Rules(objective, anchors, _copy(players.encoder) if held else None)
+
+    for epoch in range(1, epochs + 1):
+        totals: dict[str, Tensor] = {}
+        steps = 0
+        for rows in _equal_batches(len(images), size, generator, images.device):
+            X = to_float(images[rows])
+            if game.flips:
+                X = _flip_half(X, generator)
+            batch = _batch(X, y[rows], memory, classes, players.encoder.feature_dim)
+            for player, step in (("encoder", encoder_step), ("decoder", decoder_step)):
+                for name, value in step(players, batch, rules).named().items():
+                    totals[f"{player}.{name}"] = totals.get(f"{player}.{name}", 0) + value.detach()
+            steps += 1
+        # one read a term and epoch: reading a device's number waits for the device
+        means = {name: float(total) / steps for name, total in totals.items()}
+        _check_finite(means, epoch)
+        if progress is not None:
+            progress(EpochReport(epoch, epochs, means))
+    players.train_statistics(False)
+
+
+def _terms(Z: Tensor, Z_hat: Tensor, batch: Batch, rules: Rules) -> Terms:
+    return transcription_terms(Z, Z_hat, batch.y_all, batch.old_classes, batch.classes, rules.objective.eps_sq)
+
+
+def _weights(batch: Batch, rules: Rules) -> tuple[float, float]:
+    """λ and γ; the objective of a first task, and of joint training, has no λ."""
+    return (rules.objective.lambda_new if batch.old_classes else 1.0), rules.objective.gamma_old
+
+
+def _update(optimiser: torch.optim.Optimizer, value: Tensor) -> None:
+    optimiser.zero_grad()
+    value.backward()
+    optimiser.step()
+
+
+def _batch(X: Tensor, y: Tensor, memory: OldMemory | None, classes: int, feature_dim: int) -> Batch:
+    if memory is None:
+        return Batch(X, y, X.new_zeros(0, feature_dim), y.new_zeros(0), None, old_classes=0, classes=classes)
+    return Batch(X, y, *memory.draw(), old_classes=memory.classes, classes=classes)
+
+
+def _equal_batches(
+    n: int, size: int, generator: torch.Generator, device: torch.device
+) -> Iterator[Int[Tensor, " rows"]]:
+    """A shuffled pass over n rows in equal batches of at most `size`; fewer rows than batches are left out."""
+    batches = -(-n // size)
+    order = torch.randperm(n, generator=generator, device=device)
+    return iter(order[: n // batches * batches].chunk(batches))
+
+
+def _flip_half(X: Float[Tensor, "n c h w"], generator: torch.Generator) -> Float[Tensor, "n c h w"]:
+    flipped = torch.rand(len(X), 1, 1, 1, generator=generator, device=X.device) < 0.5
+    return torch.where(flipped, X.flip(-1), X)
+
+
+def _copy(network: Network) -> Network:
+    """The network as it is now, never to change."""
+    return copy.deepcopy(network).eval().requires_grad_(False)
+
+
+@contextmanager
+def _untrained(network: nn.Module) -> Iterator[None]:
+    network.requires_grad_(False)
+    try:
+        yield
+    finally:
+        network.requires_grad_(True)
+
+
+def _check_finite(means: dict[str, float], epoch: int) -> None:
+    for name, value in means.items():
+        if not torch.isfinite(torch.tensor(value)):
+            raise NonFiniteError(
+                f"Expected finite objective terms but {name} became {value} in epoch {epoch}: lower game.learning_rate."
+            )

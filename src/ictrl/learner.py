@@ -1,0 +1,263 @@
+"""`ICTRL`: the object a user holds.
+
+It learns one task of new classes after another and keeps two networks and a few moments of every class; no image and
+no feature of an image outlives the call that brought it. A call succeeds or leaves the learner as it was.
+
+    learner = ICTRL(load_recipe("digits"))
+    learner.learn(images, labels)      # again for the next classes
+    learner.predict(images)            # from memory alone
+"""
+
+import copy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from ictrl.classifier import NearestSubspace
+from ictrl.config import Recipe
+from ictrl.errors import InputError
+from ictrl.game import Players, Progress, play
+from ictrl.inputs import Images, check_new_classes, checked_images, checked_labels, like, listed, resolve_device
+from ictrl.memory import Memory, fit_transport, form_class_memory
+from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
+from ictrl.storage import Stored, load_optimiser, optimiser_tensors, read_learner, write_learner
+
+CHUNK = 2048  # images that pass through a network at once outside of training
+
+
+class ICTRL:
+    """Learns image classes task by task; classifies and replays them from memory alone.
+
+    Images are uint8 arrays or tensors (n, channels, height, width), labels any integers. What comes back is of the
+    kind that went in: an array for an array, a tensor on the same device for a tensor.
+    """
+
+    def __init__(self, recipe: Recipe, *, seed: int | None = None, device: str | torch.device | None = None) -> None:
+        self.recipe = recipe
+        self.seed = recipe.seed if seed is None else seed
+        self.device = resolve_device(recipe.device if device is None else device)
+        self.memory = Memory()
+        self._classifier: NearestSubspace | None = None
+        # drawn on the CPU whatever the device, so that a seed means the same initial networks everywhere
+        initial = torch.Generator().manual_seed(self.seed)
+        shape = (
+            recipe.network.image_size,
+            recipe.network.channels,
+            recipe.network.width,
+            recipe.network.feature_dim,
+        )
+        encoder, decoder = Encoder(*shape, generator=initial), Decoder(*shape, generator=initial)
+        self._players = Players.pair(
+            encoder.to(self.device).eval(),
+            decoder.to(self.device).eval(),
+            learning_rate=recipe.game.learning_rate,
+            betas=(recipe.game.beta1, recipe.game.beta2),
+        )
+        self._generator = torch.Generator(self.device).manual_seed(self.seed)
+        # looking at samples must not change what is learned next: they have a generator of their own
+        self._display_generator = torch.Generator(self.device).manual_seed(self.seed)
+
+    def __repr__(self) -> str:
+        return f"ICTRL({self.recipe.name!r}, {len(self.memory)} classes, {self.parameters} parameters, {self.device})"
+
+    @property
+    def encoder(self) -> Encoder:
+        return self._players.encoder
+
+    @property
+    def decoder(self) -> Decoder:
+        return self._players.decoder
+
+    @property
+    def parameters(self) -> int:
+        """Trainable numbers in both networks."""
+        return parameter_count(self.encoder, self.decoder)
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """Labels learned so far, in ascending order."""
+        return np.array(sorted(self.memory), dtype=np.int64)
+
+    # learning
+
+    def learn(self, images: Tensor | NDArray[Any], labels: ArrayLike, progress: Progress | None = None) -> Self:
+        """Learn one task: all images of some new classes. With every class at once, this is joint training."""
+        X = self._checked(images)
+        y = checked_labels(labels, len(X))
+        check_new_classes(y, self.memory)
+        before = self._snapshot()
+        try:
+            self._learn(X.to(self.device), y.to(self.device), progress)
+        except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
+            self._restore(before)
+            raise
+        return self
+
+    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> Self:
+        """`learn` under the name that scikit-learn gives it."""
+        return self.learn(images, labels)
+
+    def _learn(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], progress: Progress | None) -> None:
+        recipe, old = self.recipe, len(self.memory)
+        labels = y.unique()
+        gaussians = self.memory.gaussians() if old else None
+        witnesses = self._witnesses(X) if old and recipe.memory.transport else None
+        play(
+            self._players,
+            X,
+            old + torch.searchsorted(labels, y),  # the game numbers classes: old ones first
+            old + len(labels),
+            gaussians,
+            samples=recipe.memory.samples,
+            game=recipe.game,
+            objective=recipe.objective,
+            anchors=recipe.anchors,
+            generator=self._generator,
+            progress=progress,
+        )
+        memory = self.memory
+        if witnesses is not None:
+            replayed, Z_before, weights = witnesses
+            Z_after = torch.cat([self._features(X), self._features(replayed)])
+            memory = memory.transported(fit_transport(Z_before, Z_after, weights, recipe.memory.transport_ridge))
+        Z = self._features(X)
+        formed = {
+            int(label): form_class_memory(Z[y == label], recipe.memory.directions, recipe.memory.neighbours)
+            for label in labels
+        }
+        self.memory, self._classifier = memory.with_classes(formed), None
+
+    def _witnesses(self, X: UInt8[Tensor, "n c h w"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Images replayed from memory, the features of new and replayed images as they are now, and their weights.
+
+        Seen again after the task, these show how the encoder has moved. New and replayed images weigh the same in all.
+        """
+        with torch.no_grad():
+            Z_old, _ = self.memory.gaussians().sample(self.recipe.memory.samples, self._generator)
+            replayed = torch.cat([self.decoder(part) for part in Z_old.split(CHUNK)])
+        Z = torch.cat([self._features(X), self._features(replayed)])
+        weights = torch.cat([Z.new_full((len(part),), 1 / len(part)) for part in (X, replayed)])
+        return replayed, Z, weights
+
+    # using what was learned
+
+    def predict(self, images: Images) -> Images:
+        """The label of each image, from memory alone."""
+        classifier = self._memory_classifier("predict")
+        X = self._checked(images)
+        return like(classifier.predict(self._features(X)), images)
+
+    def residuals(self, images: Images) -> Images:
+        """Squared distance of each image's features to the subspace of each of `classes_`: (n, classes)."""
+        classifier = self._memory_classifier("residuals")
+        X = self._checked(images)
+        return like(classifier.residuals(self._features(X)), images)
+
+    def score(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> float:
+        """Share of the images whose label is predicted, from memory alone."""
+        expected = checked_labels(labels, len(images))
+        predicted = self._memory_classifier("score").predict(self.features(images))
+        return float((predicted.cpu() == expected).float().mean())
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
+        """Unit-length features under the encoder as it is now, on the learner's device."""
+        return self._features(self._checked(images))
+
+    def reconstruct(self, images: Images) -> Images:
+        """g(f(x)): each image as the learner sees it, uint8."""
+        X = self._checked(images)
+        with torch.no_grad():
+            decoded = [to_uint8(self.decoder(part)) for part in self._features(X).split(CHUNK)]
+        return like(torch.cat(decoded), images)
+
+    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
+        """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
+        if not self.memory:
+            raise InputError("Expected a learner that has learned but got a new one: call learn before sample.")
+        if label not in self.memory:
+            raise InputError(f"Expected a learned label but got {label!r}; learned are {listed(self.classes_)}.")
+        if n < 1:
+            raise InputError(f"Expected n to be at least 1 but got {n}.")
+        kept = Memory({label: self.memory[label]}).gaussians()
+        r = len(kept.means)
+        if direction is not None and not 0 <= direction < r:
+            raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
+        each = n if direction is not None else -(-n // r)
+        Z, _ = kept.sample(each, self._display_generator)
+        by_direction = Z.view(r, each, -1)
+        chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
+        with torch.no_grad():
+            return torch.cat([to_uint8(self.decoder(part)) for part in chosen.split(CHUNK)]).cpu()
+
+    def _checked(self, images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
+        return checked_images(images, self.recipe.network.channels, self.recipe.network.image_size)
+
+    def _features(self, images: Tensor) -> Float[Tensor, "n d"]:
+        """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
+        parts = []
+        with torch.no_grad():
+            for part in images.split(CHUNK):
+                part = part.to(self.device)
+                parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
+        return torch.cat(parts)
+
+    def _memory_classifier(self, caller: str) -> NearestSubspace:
+        if not self.memory:
+            raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
+        if self._classifier is None:
+            self._classifier = NearestSubspace.from_memory(self.memory, **vars(self.recipe.classifier))
+        return self._classifier
+
+    # keeping it
+
+    def save(self, path: str | Path) -> None:
+        """Write everything, optimisers and random state included, as one safetensors file; atomically."""
+        players = self._players
+        groups = {
+            "encoder": players.encoder.state_dict(),
+            "decoder": players.decoder.state_dict(),
+            "encoder_optimiser": optimiser_tensors(players.encoder_optimiser),
+            "decoder_optimiser": optimiser_tensors(players.decoder_optimiser),
+            "memory": self.memory.state(),
+        }
+        tensors = {f"{group}.{name}": tensor for group, state in groups.items() for name, tensor in state.items()}
+        tensors["generator"] = self._generator.get_state()
+        write_learner(Path(path), Stored(self.recipe, self.seed, list(self.memory), self.device.type, tensors))
+
+    @classmethod
+    def load(cls, path: str | Path, device: str | torch.device | None = None) -> Self:
+        """Read what `save` wrote; a file from a stranger cannot run code.
+
+        On the kind of device it was saved on, learning goes on exactly as it would have.
+        """
+        stored = read_learner(Path(path))
+        learner = cls(stored.recipe, seed=stored.seed, device=device)
+        players = learner._players
+        try:
+            players.encoder.load_state_dict(stored.group("encoder"))
+            players.decoder.load_state_dict(stored.group("decoder"))
+            load_optimiser(players.encoder_optimiser, stored.group("encoder_optimiser"))
+            load_optimiser(players.decoder_optimiser, stored.group("decoder_optimiser"))
+            memory = {name: tensor.to(learner.device) for name, tensor in stored.group("memory").items()}
+            learner.memory = Memory.from_state(stored.labels, memory, stored.recipe.network.feature_dim)
+            if stored.device == learner.device.type:
+                learner._generator.set_state(stored.tensors["generator"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None
+        return learner
+
+    def _snapshot(self) -> tuple[list[dict[str, Any]], Tensor]:
+        return [copy.deepcopy(part.state_dict()) for part in self._players.parts], self._generator.get_state()
+
+    def _restore(self, snapshot: tuple[list[dict[str, Any]], Tensor]) -> None:
+        states, random = snapshot
+        for part, state in zip(self._players.parts, states):
+            part.load_state_dict(state)
+        self._players.train_statistics(False)
+        self._generator.set_state(random)

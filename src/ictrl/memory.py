@@ -1,0 +1,188 @@
+"""What the learner keeps of a class: moments, never an image and never the feature of one.
+
+Two descriptions of a class, both linear, so that drift of the encoder can be undone linearly:
+
+- the paper's r *direction Gaussians* (its Algorithm 1): along each of the class's top principal directions, the mean
+  and covariance of the k features that reach furthest along it. They are sampled to replay the class (Algorithm 2);
+- the class's own count, mean and covariance, from which the classifier takes its subspace.
+
+A covariance of k features has rank k−1 at most, so a direction stores a factor F of that many rows, Σ = FᵀF, built
+from eigenvectors: a rotation of the k features that no longer holds any one of them.
+
+*Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on images that are
+at hand (new ones and replayed ones) carries features from where they were to where they are; every stored mean and
+covariance can follow: μ → Wμ, Σ → WΣWᵀ.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ictrl.errors import InputError
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """A batch of low-rank Gaussians N(μ, FᵀF), each with the class it belongs to."""
+
+    means: Float[Tensor, "g d"]
+    factors: Float[Tensor, "g q d"]
+    labels: Int[Tensor, " g"]
+
+    def sample(self, samples: int, generator: torch.Generator) -> tuple[Float[Tensor, "n d"], Int[Tensor, " n"]]:
+        """`samples` features from each Gaussian, with their classes (Algorithm 2); n = g · samples."""
+        g, q, d = self.factors.shape
+        noise = torch.randn(g, samples, q, dtype=self.means.dtype, device=self.means.device, generator=generator)
+        Z = self.means[:, None] + noise @ self.factors  # (g, samples, d)
+        return Z.reshape(g * samples, d), self.labels.repeat_interleave(samples)
+
+
+@dataclass(frozen=True)
+class ClassMemory:
+    """All that remains of one class."""
+
+    count: Int[Tensor, ""]
+    mean: Float[Tensor, " d"]
+    covariance: Float[Tensor, "d d"]
+    direction_means: Float[Tensor, "r d"]
+    direction_factors: Float[Tensor, "r q d"]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.numel() * tensor.element_size() for tensor in vars(self).values())
+
+    def transported(self, W: Float[Tensor, "d d"]) -> "ClassMemory":
+        """The same class after every feature z has moved to Wz."""
+        return replace(
+            self,
+            mean=W @ self.mean,
+            covariance=W @ self.covariance @ W.T,
+            direction_means=self.direction_means @ W.T,
+            direction_factors=self.direction_factors @ W.T,
+        )
+
+
+def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int) -> ClassMemory:
+    """Algorithm 1 for one class: moments of the class, and of the top `neighbours` features on each direction.
+
+    Directions are eigenvectors of the uncentred ZᵀZ, and a feature's reach is its absolute projection: −v is as much a
+    principal direction as v. Fewer features than asked for give fewer directions or smaller sets.
+    """
+    n, d = Z.shape
+    if n < 2:
+        raise InputError(
+            f"Expected at least 2 features of a class but got {n}: the mean of one is that feature itself."
+        )
+    r, k = min(directions, n, d), min(neighbours, n)
+    eigenvectors = torch.linalg.eigh(Z.T @ Z).eigenvectors.flip(1)[:, :r]  # (d, r), largest first
+    nearest = (Z @ eigenvectors).abs().topk(k, dim=0).indices  # (k, r)
+    chosen = Z[nearest.T]  # (r, k, d)
+    means = chosen.mean(1)
+    return ClassMemory(
+        count=torch.tensor(n, device=Z.device),
+        mean=Z.mean(0),
+        covariance=torch.cov(Z.T).reshape(d, d),
+        direction_means=means,
+        direction_factors=_covariance_factors(chosen - means[:, None]),
+    )
+
+
+def fit_transport(
+    Z_before: Float[Tensor, "n d"],
+    Z_after: Float[Tensor, "n d"],
+    weights: Float[Tensor, " n"],
+    ridge: float,
+) -> Float[Tensor, "d d"]:
+    """The map W that carries features from before to after: ridge regression pulled towards the identity.
+
+    W minimises Σ wᵢ‖W zᵢ − zᵢ'‖² + ρ‖W − I‖² with ρ = ridge × the mean eigenvalue of Σ wᵢ zᵢzᵢᵀ: directions in which no
+    image was at hand are left where they were.
+    """
+    d = Z_before.shape[1]
+    weighted = Z_before * weights[:, None]
+    gram = weighted.T @ Z_before
+    rho = ridge * gram.trace() / d
+    eye = torch.eye(d, dtype=gram.dtype, device=gram.device)
+    return torch.linalg.solve(gram + rho * eye, weighted.T @ Z_after + rho * eye).T
+
+
+class Memory(Mapping[int, ClassMemory]):
+    """The classes learned so far, by label, in the order in which they were learned."""
+
+    def __init__(self, classes: Mapping[int, ClassMemory] | None = None) -> None:
+        self._classes = dict(classes or {})
+
+    def __getitem__(self, label: int) -> ClassMemory:
+        return self._classes[label]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __repr__(self) -> str:
+        return f"Memory({len(self)} classes, {self.nbytes} bytes)"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of every stored number, labels included."""
+        return sum(memory.nbytes + LABEL_BYTES for memory in self.values())
+
+    def with_classes(self, classes: Mapping[int, ClassMemory]) -> "Memory":
+        """This memory and new classes."""
+        return Memory({**self._classes, **classes})
+
+    def transported(self, W: Float[Tensor, "d d"]) -> "Memory":
+        """This memory after every feature z has moved to Wz."""
+        return Memory({label: memory.transported(W) for label, memory in self.items()})
+
+    def gaussians(self) -> Gaussians:
+        """All direction Gaussians as one batch; classes are numbered in this memory's order."""
+        counts = [len(memory.direction_means) for memory in self.values()]
+        device = next(iter(self.values())).mean.device
+        rank = max(memory.direction_factors.shape[1] for memory in self.values())
+        return Gaussians(
+            means=torch.cat([memory.direction_means for memory in self.values()]),
+            factors=torch.cat([_with_rows(memory.direction_factors, rank) for memory in self.values()]),
+            labels=torch.arange(len(self), device=device).repeat_interleave(torch.tensor(counts, device=device)),
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Every stored tensor under the name `LABEL.field`."""
+        return {f"{label}.{name}": tensor for label, memory in self.items() for name, tensor in vars(memory).items()}
+
+    @classmethod
+    def from_state(cls, labels: list[int], state: Mapping[str, Tensor], feature_dim: int) -> "Memory":
+        """The inverse of `state`; labels give the order. KeyError if a tensor is missing, ValueError if one is odd."""
+        names = [field.name for field in fields(ClassMemory)]
+        classes = {label: ClassMemory(**{name: state[f"{label}.{name}"] for name in names}) for label in labels}
+        for label, kept in classes.items():
+            r, d = len(kept.direction_means), feature_dim
+            q = kept.direction_factors.shape[1] if kept.direction_factors.ndim == 3 else -1
+            shapes = [tuple(tensor.shape) for tensor in vars(kept).values()]
+            if shapes != [(), (d,), (d, d), (r, d), (r, q, d)]:
+                raise ValueError(f"the memory of class {label} has shapes {shapes} for features of dimension {d}")
+        return cls(classes)
+
+
+LABEL_BYTES = 8
+
+
+def _covariance_factors(centred: Float[Tensor, "r k d"]) -> Float[Tensor, "r q d"]:
+    """F with FᵀF the covariance of each set, with as many rows as the largest rank among them."""
+    k, d = centred.shape[1:]
+    _, singular, vectors = torch.linalg.svd(centred, full_matrices=False)  # (r, min(k, d)), (r, min(k, d), d)
+    scale = singular.amax(dim=1, keepdim=True)
+    present = singular > max(k, d) * torch.finfo(singular.dtype).eps * scale
+    rank = int(present.sum(1).max())
+    factors = vectors * (singular * present / max(k - 1, 1) ** 0.5)[..., None]
+    return factors[:, :rank].contiguous()
+
+
+def _with_rows(factors: Float[Tensor, "r q d"], rows: int) -> Float[Tensor, "r rows d"]:
+    """The factors with rows of zeros added: another class may need more of them."""
+    return torch.nn.functional.pad(factors, (0, 0, 0, rows - factors.shape[1]))

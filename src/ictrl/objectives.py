@@ -1,0 +1,89 @@
+"""The two sides of the game, and the only place that holds signs.
+
+The encoder and the decoder look at the same named terms and disagree about them. On a first task, or with all classes
+at once (`eq:MCR2-GAN-objective` in the paper, which prints the two players the wrong way round):
+
+    max over the encoder, min over the decoder:   ΔR(Z) + ΔR(Ẑ) + Σⱼ ΔR(Zⱼ, Ẑⱼ).
+
+On every later task Z = [Z_new, Z_old], where Z_old was sampled from memory (`eqn:relaxed-max`, `eqn:relaxed-min`):
+
+    encoder, max:   ΔR(Z) + ΔR(Ẑ) + λ Σ_new ΔR(Zⱼ, Ẑⱼ) − γ Σ_old ΔR(Zⱼ, Ẑⱼ)
+    decoder, min:   ΔR(Z) + ΔR(Ẑ) + λ Σ_new ΔR(Zⱼ, Ẑⱼ) + γ Σ_old ΔR(Zⱼ, Ẑⱼ).
+
+They quarrel over the new classes and agree on the old ones: what memory says of them must survive the loop. The first
+task is the second form with λ = 1 and nothing old. With a single class ΔR(Z) = ΔR(Ẑ) = 0 and the distance alone trains.
+
+Beyond the paper the encoder may also pay for moving the features of images it is shown (*anchors*).
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ictrl.rates import class_moments, transcription_rates
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Every quantity of the objective by name, unweighted and unsigned."""
+
+    reduction: Float[Tensor, ""]
+    """ΔR(Z)"""
+    reduction_hat: Float[Tensor, ""]
+    """ΔR(Ẑ)"""
+    distance_new: Float[Tensor, ""]
+    """Σ ΔR(Zⱼ, Ẑⱼ) over the classes being learned"""
+    distance_old: Float[Tensor, ""]
+    """Σ ΔR(Zⱼ, Ẑⱼ) over the classes in memory; 0 on a first task"""
+    anchor_new: Float[Tensor, ""] | None = None
+    """how far the new images' features have moved since the task began; None where nobody asked"""
+    anchor_replayed: Float[Tensor, ""] | None = None
+    """the same for images replayed from memory"""
+
+    def named(self) -> dict[str, Tensor]:
+        """The terms that are there, for logs."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def transcription_terms(
+    Z: Float[Tensor, "n d"],
+    Z_hat: Float[Tensor, "n d"],
+    y: Int[Tensor, " n"],
+    old_classes: int,
+    classes: int,
+    eps_sq: float,
+) -> Terms:
+    """The terms for features Z and their transcription Ẑ, row by row of the same class y; classes 0 … old_classes−1
+    are the old ones."""
+    S, n = class_moments(Z, y, classes)
+    S_hat, n_hat = class_moments(Z_hat, y, classes)
+    rates = transcription_rates(S, n, S_hat, n_hat, eps_sq)
+    return Terms(
+        reduction=rates.reduction,
+        reduction_hat=rates.reduction_hat,
+        distance_new=rates.distance[old_classes:].sum(),
+        distance_old=rates.distance[:old_classes].sum(),
+    )
+
+
+def anchor(Z: Float[Tensor, "n d"], Z_before: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Mean over images of ‖f(x) − f_before(x)‖²."""
+    return (Z - Z_before).square().sum(1).mean()
+
+
+def encoder_objective(
+    terms: Terms, lambda_new: float, gamma_old: float, anchor_new: float = 0.0, anchor_replayed: float = 0.0
+) -> Float[Tensor, ""]:
+    """What the encoder maximises: `eqn:relaxed-max`, less the anchors where there are any."""
+    value = terms.reduction + terms.reduction_hat + lambda_new * terms.distance_new - gamma_old * terms.distance_old
+    if terms.anchor_new is not None:
+        value = value - anchor_new * terms.anchor_new
+    if terms.anchor_replayed is not None:
+        value = value - anchor_replayed * terms.anchor_replayed
+    return value
+
+
+def decoder_objective(terms: Terms, lambda_new: float, gamma_old: float) -> Float[Tensor, ""]:
+    """What the decoder minimises: `eqn:relaxed-min`."""
+    return terms.reduction + terms.reduction_hat + lambda_new * terms.distance_new + gamma_old * terms.distance_old
