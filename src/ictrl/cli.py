@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -152,7 +152,7 @@ class Watch(Listener):
         self.tasks = self.bars.add_task("tasks", total=None, note="")
         self.epochs = self.bars.add_task("epochs", total=None, note="")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Watch":
         self.bars.start()
         return self
 

@@ -102,8 +102,11 @@ class ClassifierConfig:
     """share of each class's variance that its subspace keeps, from 0 to 1; needs components None"""
 
     def __post_init__(self) -> None:
-        one = (self.components is None) != (self.energy is None)
-        _require(one, self, "components", "a number exactly if energy is None: set one of the two to None")
+        if (self.components is None) == (self.energy is None):
+            raise ConfigError(
+                "Expected exactly one of classifier.components and classifier.energy but got "
+                f"{self.components} and {self.energy}: set the other to none."
+            )
         _require(self.components is None or self.components >= 1, self, "components", "at least 1")
         _require(self.energy is None or 0 < self.energy <= 1, self, "energy", "above 0 and at most 1")
 

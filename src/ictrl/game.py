@@ -23,6 +23,7 @@ from ictrl.errors import NonFiniteError
 from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
+from ictrl.rates import ClassLayout, class_layout
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,14 @@ class Batch:
     """What one step is played on. Classes are numbered: old ones first, then those being learned."""
 
     X: Float[Tensor, "n c h w"]
-    y: Int[Tensor, " n"]
+    """new images"""
     Z_old: Float[Tensor, "m d"]
     """features drawn from memory; no rows on a first task"""
-    y_old: Int[Tensor, " m"]
     X_old: Float[Tensor, "m c h w"] | None
     """their replay by the decoder as it was when the task began; None if it is decoded live"""
+    layout: ClassLayout
+    """classes of the n new and m old rows, in this order"""
     old_classes: int
-    classes: int
-
-    @property
-    def y_all(self) -> Int[Tensor, " rows"]:
-        return torch.cat([self.y, self.y_old])
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ def play(
 
 
 def _terms(Z: Tensor, Z_hat: Tensor, batch: Batch, rules: Rules) -> Terms:
-    return transcription_terms(Z, Z_hat, batch.y_all, batch.old_classes, batch.classes, rules.objective.eps_sq)
+    return transcription_terms(Z, Z_hat, batch.layout, batch.old_classes, rules.objective.eps_sq)
 
 
 def _weights(batch: Batch, rules: Rules) -> tuple[float, float]:
@@ -231,10 +228,11 @@ def _update(optimiser: torch.optim.Optimizer, value: Tensor) -> None:
     optimiser.step()
 
 
-def _batch(X: Tensor, y: Tensor, memory: OldMemory | None, classes: int, feature_dim: int) -> Batch:
+def _batch(X: Tensor, y: Tensor, memory: OldMemory | None, classes: int, d: int) -> Batch:
     if memory is None:
-        return Batch(X, y, X.new_zeros(0, feature_dim), y.new_zeros(0), None, old_classes=0, classes=classes)
-    return Batch(X, y, *memory.draw(), old_classes=memory.classes, classes=classes)
+        return Batch(X, X.new_zeros(0, d), None, class_layout(y, classes, d), old_classes=0)
+    Z_old, y_old, X_old = memory.draw()
+    return Batch(X, Z_old, X_old, class_layout(torch.cat([y, y_old]), classes, d), memory.classes)
 
 
 def _equal_batches(

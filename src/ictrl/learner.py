@@ -10,7 +10,7 @@ no feature of an image outlives the call that brought it. A call succeeds or lea
 
 import copy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -85,7 +85,7 @@ class ICTRL:
 
     # learning
 
-    def learn(self, images: Tensor | NDArray[Any], labels: ArrayLike, progress: Progress | None = None) -> Self:
+    def learn(self, images: Tensor | NDArray[Any], labels: ArrayLike, progress: Progress | None = None) -> "ICTRL":
         """Learn one task: all images of some new classes. With every class at once, this is joint training."""
         X = self._checked(images)
         y = checked_labels(labels, len(X))
@@ -98,7 +98,7 @@ class ICTRL:
             raise
         return self
 
-    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> Self:
+    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> "ICTRL":
         """`learn` under the name that scikit-learn gives it."""
         return self.learn(images, labels)
 
@@ -230,7 +230,7 @@ class ICTRL:
         write_learner(Path(path), Stored(self.recipe, self.seed, list(self.memory), self.device.type, tensors))
 
     @classmethod
-    def load(cls, path: str | Path, device: str | torch.device | None = None) -> Self:
+    def load(cls, path: str | Path, device: str | torch.device | None = None) -> "ICTRL":
         """Read what `save` wrote; a file from a stranger cannot run code.
 
         On the kind of device it was saved on, learning goes on exactly as it would have.

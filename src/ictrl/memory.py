@@ -115,6 +115,9 @@ class Memory(Mapping[int, ClassMemory]):
     def __init__(self, classes: Mapping[int, ClassMemory] | None = None) -> None:
         self._classes = dict(classes or {})
 
+    def __contains__(self, label: object) -> bool:
+        return label in self._classes
+
     def __getitem__(self, label: int) -> ClassMemory:
         return self._classes[label]
 

@@ -18,10 +18,10 @@ Beyond the paper the encoder may also pay for moving the features of images it i
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from ictrl.rates import class_moments, transcription_rates
+from ictrl.rates import ClassLayout, class_moments, transcription_rates
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,12 @@ class Terms:
 
 
 def transcription_terms(
-    Z: Float[Tensor, "n d"],
-    Z_hat: Float[Tensor, "n d"],
-    y: Int[Tensor, " n"],
-    old_classes: int,
-    classes: int,
-    eps_sq: float,
+    Z: Float[Tensor, "n d"], Z_hat: Float[Tensor, "n d"], layout: ClassLayout, old_classes: int, eps_sq: float
 ) -> Terms:
-    """The terms for features Z and their transcription Ẑ, row by row of the same class y; classes 0 … old_classes−1
-    are the old ones."""
-    S, n = class_moments(Z, y, classes)
-    S_hat, n_hat = class_moments(Z_hat, y, classes)
-    rates = transcription_rates(S, n, S_hat, n_hat, eps_sq)
+    """The terms for features Z and their transcription Ẑ, row by row of the same class; the first `old_classes`
+    classes are the old ones."""
+    n = layout.counts
+    rates = transcription_rates(class_moments(Z, layout), n, class_moments(Z_hat, layout), n, eps_sq)
     return Terms(
         reduction=rates.reduction,
         reduction_hat=rates.reduction_hat,

@@ -54,7 +54,8 @@ def read_learner(path: Path) -> Stored:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a method, not a mapping
+            # cloned: a tensor that lies unaligned in the file's buffer can round differently in the last bit
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"Expected a saved learner but could not read {path}: {reason}.") from None

@@ -1,0 +1,63 @@
+"""Small things that many tests share."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ictrl import ICTRL, Recipe
+from ictrl.config import ClassifierConfig, GameConfig, MemoryConfig, NetworkConfig
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def tiny_recipe(**sections: object) -> Recipe:
+    """Two layers on 8×8 grey images: a task takes a fraction of a second."""
+    recipe = Recipe(
+        name="tiny",
+        device="cpu",
+        network=NetworkConfig(image_size=8, channels=1, width=8, feature_dim=16),
+        memory=MemoryConfig(directions=3, neighbours=5, samples=4),
+        classifier=ClassifierConfig(components=3),
+        game=GameConfig(epochs=2, first_epochs=4, first_batch=16, learning_rate=1e-3),
+    )
+    return replace(recipe, **sections)  # type: ignore[arg-type]
+
+
+def pictures(labels: list[int], each: int = 20, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Noisy stripes, a pattern of its own for each label, in shuffled order."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.mgrid[0:8, 0:8]
+    images, targets = [], []
+    for label in labels:
+        angle = 0.7 * label
+        pattern = 127 + 100 * np.sin(rows * np.cos(angle) * 1.5 + columns * np.sin(angle) * 1.5 + label)
+        noisy = pattern + random.normal(0, 15, size=(each, 1, 8, 8))
+        images.append(np.clip(noisy, 0, 255).astype(np.uint8))
+        targets += [label] * each
+    order = random.permutation(len(targets))
+    return torch.from_numpy(np.concatenate(images)[order]), torch.tensor(targets)[order]
+
+
+@pytest.fixture
+def learned() -> Callable[..., ICTRL]:
+    """A function that gives a learner after two tasks of two classes."""
+
+    def make(recipe: Recipe | None = None) -> ICTRL:
+        learner = ICTRL(recipe or tiny_recipe())
+        return learner.learn(*pictures([0, 1])).learn(*pictures([2, 3]))
+
+    return make

@@ -1,0 +1,107 @@
+"""Settings: defaults are the paper's, recipes say what they change, mistakes are named."""
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+from ictrl import ConfigError, Recipe, load_recipe, recipe_names
+from ictrl.config import recipe_from_table, recipe_to_table, to_toml
+
+
+def test_the_defaults_are_the_papers_for_cifar10() -> None:
+    recipe = Recipe()
+    assert (recipe.objective.lambda_new, recipe.objective.gamma_old, recipe.objective.eps_sq) == (10, 1, 1)
+    assert (recipe.memory.directions, recipe.memory.neighbours, recipe.network.feature_dim) == (12, 20, 128)
+    assert (recipe.game.epochs, recipe.game.learning_rate, recipe.game.beta1) == (120, 1e-4, 0.5)
+    assert (recipe.game.replay, recipe.game.resample, recipe.game.batch) == ("live", "task", "rule")
+
+
+def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
+    for recipe in (Recipe(), *(load_recipe(name) for name in recipe_names() if "paper" in name)):
+        assert (recipe.anchors.new, recipe.anchors.replayed, recipe.memory.transport, recipe.game.flips) == (
+            0,
+            0,
+            False,
+            False,
+        )
+
+
+def test_digits_and_digits_paper_differ_in_method_alone() -> None:
+    ours, paper = load_recipe("digits"), load_recipe("digits-paper")
+    assert (ours.network, ours.classifier, ours.game, ours.data) == (
+        paper.network,
+        paper.classifier,
+        paper.game,
+        paper.data,
+    )
+    assert ours.memory.transport
+    assert ours.anchors.replayed > 0
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipes_survive_toml_and_tables(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.description
+    (tmp_path / "copy.toml").write_text(to_toml(recipe))
+    assert load_recipe(tmp_path / "copy.toml") == recipe
+    assert recipe_from_table(recipe_to_table(recipe)) == recipe
+
+
+def test_none_survives_toml(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('[classifier]\ncomponents = "none"\nenergy = 0.9\n')
+    recipe = load_recipe(tmp_path / "own.toml")
+    assert (recipe.name, recipe.classifier.components, recipe.classifier.energy) == ("own", None, 0.9)
+    (tmp_path / "again.toml").write_text(to_toml(recipe))
+    assert load_recipe(tmp_path / "again.toml") == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[game]\nepoch = 3", r"Expected a known setting but got 'game.epoch' \(did you mean 'epochs'\?\)"),
+        ("[gam]\nepochs = 3", r"got 'gam' \(did you mean 'game'\?\)"),
+        ("game = 3", "Expected game to be a table but got 3"),
+        ("[game]\nepochs = 2.5", "Expected game.epochs to be a whole number but got 2.5"),
+        ("[game]\nepochs = true", "Expected game.epochs to be a whole number but got True"),
+        ('[game]\nreplay = "dead"', "Expected game.replay to be 'live' or 'frozen' but got 'dead'"),
+        ('[game]\nbatch = "all"', "Expected game.batch to be a whole number or 'rule' but got 'all'"),
+        ("[game]\nflips = 1", "Expected game.flips to be true or false but got 1"),
+        ("[game]\nepochs = 0", "Expected game.epochs to be at least 1 but got 0"),
+        ("[game]\nbatch = 0", 'Expected game.batch to be "rule" or at least 1 but got 0'),
+        ("[game]\nlearning_rate = nan", "Expected game.learning_rate to be above 0 but got nan"),
+        ("[game]\nlearning_rate = inf", "Expected game.learning_rate to be above 0 but got inf"),
+        ("[network]\nimage_size = 28", "Expected network.image_size to be 8, 16, 32, 64, 128 or 256 but got 28"),
+        ("[memory]\nneighbours = 1", "Expected memory.neighbours to be at least 2"),
+        ("[objective]\neps_sq = 0", "Expected objective.eps_sq to be above 0 but got 0.0"),
+        ("[anchors]\nnew = -1", "Expected anchors.new to be at least 0 but got -1.0"),
+        ("[classifier]\nenergy = 0.9", "Expected exactly one of classifier.components and classifier.energy"),
+        ('[classifier]\ncomponents = "none"\nenergy = 2', "Expected classifier.energy to be above 0 and at most 1"),
+        ("seed = -1", "Expected seed to be from 0 to"),
+        ("game = [", "Expected TOML in .*own.toml but got"),
+    ],
+)
+def test_mistakes_are_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(tmp_path / "own.toml")
+
+
+def test_unknown_recipes_name_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"got 'digit' \(did you mean 'digits'\?\). Known recipes: digits, digits-paper"
+    ):
+        load_recipe("digit")
+    with pytest.raises(ConfigError, match="could not read .*none.toml"):
+        load_recipe(tmp_path / "none.toml")
+
+
+def test_every_setting_has_a_help_text() -> None:
+    """tyro takes the text below each field for --help."""
+    source = Path(__import__("ictrl.config", fromlist=["config"]).__file__).read_text()
+    for section in fields(Recipe):
+        settings = fields(section.type) if is_dataclass(section.type) else [section]  # type: ignore[arg-type]
+        for setting in settings:
+            declared = source.index(f"\n    {setting.name}: ")
+            assert source[declared + 1 :].split("\n")[1].startswith('    """'), setting.name

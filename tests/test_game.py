@@ -1,0 +1,245 @@
+"""Each player moves in its own direction, and the loop of a task keeps its promises."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import pictures, tiny_recipe
+
+from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
+from ictrl.errors import NonFiniteError
+from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
+from ictrl.memory import Gaussians, Memory, form_class_memory
+from ictrl.networks import Decoder, Encoder, to_float
+from ictrl.objectives import decoder_objective, encoder_objective
+from ictrl.rates import class_layout
+
+D = 16
+OBJECTIVE = ObjectiveConfig(lambda_new=3.0)
+
+
+def players(learning_rate: float = 1e-3) -> Players:
+    generator = torch.Generator().manual_seed(0)
+    encoder, decoder = Encoder(8, 1, 8, D, generator), Decoder(8, 1, 8, D, generator)
+    return Players.pair(encoder.eval(), decoder.eval(), learning_rate, (0.5, 0.999))
+
+
+def old_memory(encoder: Encoder) -> Gaussians:
+    images, labels = pictures([0, 1])
+    with torch.no_grad():
+        Z = encoder(to_float(images))
+    return Memory({label: form_class_memory(Z[labels == label], 3, 5) for label in (0, 1)}).gaussians()
+
+
+def batch(encoder: Encoder, old: bool, frozen: Decoder | None = None) -> Batch:
+    images, labels = pictures([2, 3])
+    X = to_float(images)
+    if not old:
+        return Batch(X, torch.zeros(0, D), None, class_layout(labels - 2, 2, D), old_classes=0)
+    Z_old, y_old = old_memory(encoder).sample(4, torch.Generator().manual_seed(0))
+    X_old = None
+    if frozen is not None:
+        with torch.no_grad():
+            X_old = frozen(Z_old)
+    return Batch(X, Z_old, X_old, class_layout(torch.cat([labels, y_old]), 4, D), old_classes=2)
+
+
+def rules(encoder_before: Encoder | None = None) -> Rules:
+    return Rules(OBJECTIVE, AnchorsConfig(new=5.0, replayed=20.0), encoder_before)
+
+
+def weights(old: bool) -> tuple[float, float]:
+    return (OBJECTIVE.lambda_new if old else 1.0), OBJECTIVE.gamma_old
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("anchored", [False, True])
+def test_an_encoder_step_raises_its_objective(old: bool, anchored: bool) -> None:
+    pair = players(1e-4)
+    played = batch(pair.encoder, old)
+    before = Encoder(8, 1, 8, D, torch.Generator().manual_seed(9)).eval() if anchored and old else None
+
+    def objective() -> float:
+        terms = encoder_step(players_copy(pair), played, rules(before))  # the terms seen before the copy moves
+        return float(encoder_objective(terms, *weights(old), anchor_new=5.0, anchor_replayed=20.0).detach())
+
+    value, decoder = objective(), [p.clone() for p in pair.decoder.parameters()]
+    encoder_step(pair, played, rules(before))
+    assert objective() > value
+    assert all(torch.equal(a, b) for a, b in zip(decoder, pair.decoder.parameters()))
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_decoder_step_lowers_its_objective(old: bool, frozen: bool) -> None:
+    pair = players(1e-4)
+    former = Decoder(8, 1, 8, D, torch.Generator().manual_seed(9)).eval() if frozen and old else None
+    played = batch(pair.encoder, old, former)
+
+    def objective() -> float:
+        return float(decoder_objective(decoder_step(players_copy(pair), played, rules()), *weights(old)).detach())
+
+    value, encoder = objective(), [p.clone() for p in pair.encoder.parameters()]
+    decoder_step(pair, played, rules())
+    assert objective() < value
+    assert all(torch.equal(a, b) for a, b in zip(encoder, pair.encoder.parameters()))
+    assert all(p.grad is None for p in pair.encoder.parameters())
+    assert all(p.requires_grad for p in pair.encoder.parameters())
+
+
+def players_copy(pair: Players) -> Players:
+    other = players()
+    other.encoder.load_state_dict(pair.encoder.state_dict())
+    other.decoder.load_state_dict(pair.decoder.state_dict())
+    return other
+
+
+def play_second_task(game: GameConfig, seed: int = 0, anchors: AnchorsConfig | None = None) -> list[EpochReport]:
+    pair, reports = players(), []
+    images, labels = pictures([2, 3])
+    play(
+        pair,
+        images,
+        labels,
+        4,
+        old_memory(pair.encoder),
+        samples=4,
+        game=game,
+        objective=OBJECTIVE,
+        anchors=anchors or AnchorsConfig(),
+        generator=torch.Generator().manual_seed(seed),
+        progress=reports.append,
+    )
+    return reports
+
+
+GAME = tiny_recipe().game
+
+
+@pytest.mark.parametrize("replay", ["live", "frozen"])
+@pytest.mark.parametrize("resample", ["task", "step"])
+@pytest.mark.parametrize("flips", [False, True])
+def test_every_way_of_playing_is_reproducible(replay: str, resample: str, flips: bool) -> None:
+    game = replace(GAME, replay=replay, resample=resample, flips=flips)
+    first, second, other = (play_second_task(game, seed) for seed in (0, 0, 1))
+    assert first == second
+    assert first != other
+    assert [report.epoch for report in first] == [1, 2]
+    assert set(first[0].terms) == {
+        f"{player}.{name}"
+        for player in ("encoder", "decoder")
+        for name in ("reduction", "reduction_hat", "distance_new", "distance_old")
+    }
+
+
+def test_the_ways_of_playing_differ() -> None:
+    ways = [
+        replace(GAME, epochs=3, replay=replay, resample=resample, flips=flips)
+        for replay in ("live", "frozen")
+        for resample in ("task", "step")
+        for flips in (False, True)
+    ]
+    outcomes = [tuple(play_second_task(way)[-1].terms.values()) for way in ways]
+    assert len(set(outcomes)) == len(ways)
+
+
+def test_anchors_are_reported_and_hold_the_encoder() -> None:
+    free = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=1e-9))
+    held = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=50.0, replayed=50.0))
+    for name in ("encoder.anchor_new", "encoder.anchor_replayed"):
+        assert held[-1].terms[name] < 0.5 * free[-1].terms[name]
+        assert name.replace("encoder", "decoder") not in held[-1].terms
+
+
+def play_first_task(pair: Players, game: GameConfig, labels: list[int]) -> list[EpochReport]:
+    reports: list[EpochReport] = []
+    images, y = pictures(labels)
+    play(
+        pair,
+        images,
+        y,
+        len(labels),
+        None,
+        samples=4,
+        game=game,
+        objective=OBJECTIVE,
+        anchors=AnchorsConfig(new=1.0, replayed=1.0),
+        generator=torch.Generator().manual_seed(0),
+        progress=reports.append,
+    )
+    return reports
+
+
+def test_batchnorm_learns_on_the_first_task_and_never_again() -> None:
+    pair = players()
+    statistics = [b for b in pair.decoder.buffers() if b.is_floating_point()]
+    initial = [b.clone() for b in statistics]
+    reports = play_first_task(pair, GAME, [0, 1])
+    assert "encoder.anchor_new" not in reports[0].terms  # nothing to hold on to yet
+    assert not any(torch.equal(a, b) for a, b in zip(initial, statistics))
+    assert not pair.encoder.training
+    assert not pair.decoder.training
+
+    frozen = [b.clone() for b in (*pair.encoder.buffers(), *pair.decoder.buffers())]
+    scale = pair.decoder.layers[1].weight.clone()
+    images, labels = pictures([2, 3])
+    play(
+        pair,
+        images,
+        labels,
+        4,
+        old_memory(pair.encoder),
+        samples=4,
+        game=GAME,
+        objective=OBJECTIVE,
+        anchors=AnchorsConfig(),
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert all(torch.equal(a, b) for a, b in zip(frozen, (*pair.encoder.buffers(), *pair.decoder.buffers())))
+    assert not torch.equal(scale, pair.decoder.layers[1].weight)  # scale and shift go on learning
+
+
+def test_one_class_alone_trains() -> None:
+    pair = players()
+    before = [p.clone() for p in pair.encoder.parameters()]
+    reports = play_first_task(pair, replace(GAME, first_epochs=10), [5 - 5])
+    assert abs(reports[-1].terms["encoder.reduction"]) < 1e-4
+    assert reports[-1].terms["encoder.distance_new"] > 0
+    assert not any(torch.equal(a, b) for a, b in zip(before, pair.encoder.parameters()))
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [("rule", 1), (40, 1), (39, 2), (15, 3), (7, 6), (1000, 1)])
+def test_batches_are_equal_and_no_larger_than_asked(
+    batch_size: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 images; the rule gives 3 directions · 4 samples · 2 old · 2 new = 48."""
+    sizes: list[int] = []
+    monkeypatch.setattr("ictrl.game.to_float", lambda images: sizes.append(len(images)) or to_float(images))
+    play_second_task(replace(GAME, batch=batch_size, epochs=1))
+    assert sizes == [40 // steps] * steps
+
+
+def test_one_optimiser_serves_all_tasks() -> None:
+    pair = players()
+    play_first_task(pair, GAME, [0, 1])
+    steps = [int(state["step"]) for state in pair.encoder_optimiser.state.values()]
+    assert set(steps) == {4 * 3}  # four epochs of 40 images in batches of at most 16
+    play_first_task(pair, GAME, [0, 1])
+    assert {int(state["step"]) for state in pair.encoder_optimiser.state.values()} == {24}
+
+
+def test_a_non_finite_term_stops_the_task_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = encoder_step
+
+    def broken(*arguments: object) -> object:
+        return replace(real(*arguments), distance_old=torch.tensor(float("inf")))  # type: ignore[arg-type]
+
+    monkeypatch.setattr("ictrl.game.encoder_step", broken)
+    with pytest.raises(NonFiniteError, match=r"encoder\.distance_old became inf in epoch 1: lower game\.learning_rate"):
+        play_second_task(GAME)
+
+
+def test_a_learning_rate_out_of_bounds_stops_the_task() -> None:
+    pair = players(learning_rate=1e30)
+    with pytest.raises(NonFiniteError):
+        play_first_task(pair, replace(GAME, first_epochs=20), [0, 1])

@@ -1,0 +1,156 @@
+"""Saved learners: bit for bit, and no code from strangers."""
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import pictures, tiny_recipe
+from safetensors.torch import load_file, save_file
+
+from ictrl import ICTRL, InputError
+from ictrl.config import AnchorsConfig, MemoryConfig
+from ictrl.files import write_atomically
+
+Learned = Callable[..., ICTRL]
+IMAGES, _ = pictures([0, 1, 2, 3], seed=1)
+
+
+def test_saving_loading_and_predicting_agree_bit_for_bit(learned: Learned, tmp_path: Path) -> None:
+    learner = learned()
+    learner.save(tmp_path / "learner.safetensors")
+    again = ICTRL.load(tmp_path / "learner.safetensors")
+    assert again.recipe == learner.recipe
+    assert again.classes_.tolist() == learner.classes_.tolist()
+    assert again.memory.nbytes == learner.memory.nbytes
+    assert torch.equal(again.residuals(IMAGES), learner.residuals(IMAGES))
+    assert torch.equal(again.predict(IMAGES), learner.predict(IMAGES))
+    assert torch.equal(again.reconstruct(IMAGES), learner.reconstruct(IMAGES))
+
+
+def test_learning_goes_on_exactly(tmp_path: Path) -> None:
+    recipe = tiny_recipe(
+        anchors=AnchorsConfig(new=1.0, replayed=2.0), memory=MemoryConfig(directions=3, neighbours=5, transport=True)
+    )
+    learner = ICTRL(recipe, seed=7).learn(*pictures([0, 1]))
+    learner.save(tmp_path / "after-one-task")
+    again = ICTRL.load(tmp_path / "after-one-task")
+    assert again.seed == 7
+    for one in (learner, again):
+        one.learn(*pictures([9, -3]))
+    assert torch.equal(again.residuals(IMAGES), learner.residuals(IMAGES))
+    for name, tensor in learner.memory.state().items():
+        assert torch.equal(again.memory.state()[name], tensor)
+
+
+def test_a_learner_that_has_learned_nothing_can_be_saved(tmp_path: Path) -> None:
+    ICTRL(tiny_recipe()).save(tmp_path / "new")
+    again = ICTRL.load(str(tmp_path / "new"))
+    assert torch.equal(
+        again.learn(*pictures([0, 1])).residuals(IMAGES),
+        ICTRL(tiny_recipe()).learn(*pictures([0, 1])).residuals(IMAGES),
+    )
+
+
+def test_saving_over_a_learner_keeps_no_remains(learned: Learned, tmp_path: Path) -> None:
+    path = tmp_path / "learner"
+    ICTRL(tiny_recipe()).save(path)
+    learned().save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["learner"]
+    assert len(ICTRL.load(path).memory) == 4
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"good")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"better")
+    assert path.read_bytes() == b"good"
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+class Attack:
+    """Runs when unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (os.environ["ICTRL_TEST_ATTACK"],)
+
+
+@pytest.mark.parametrize("how", ["pickle", "torch.save"])
+def test_a_pickle_is_refused_and_never_run(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "attacked"
+    monkeypatch.setenv("ICTRL_TEST_ATTACK", str(target))
+    path = tmp_path / "learner"
+    if how == "pickle":
+        path.write_bytes(pickle.dumps(Attack()))
+    else:
+        torch.save(Attack(), path)
+    with pytest.raises(InputError, match="is cut short or of another kind"):
+        ICTRL.load(path)
+    assert not target.exists()
+    pickle.loads(pickle.dumps(Attack()))  # the attack itself works
+    assert target.exists()
+
+
+def test_truncated_files_are_refused_wherever_they_end(learned: Learned, tmp_path: Path) -> None:
+    learned().save(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    for share in (0.0, 0.0001, 0.01, 0.5, 0.999):
+        (tmp_path / "part").write_bytes(content[: int(len(content) * share)])
+        with pytest.raises(InputError, match="Expected a saved learner but .*part is cut short"):
+            ICTRL.load(tmp_path / "part")
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="could not read .*nowhere: No such file"):
+        ICTRL.load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="Expected a saved learner but"):
+        ICTRL.load(tmp_path)
+
+
+def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **metadata: str | None) -> Path:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        described = {**file.metadata(), **metadata}
+    described = {key: value for key, value in described.items() if value is not None}
+    save_file({**load_file(path), **(tensors or {})}, path, described)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"format": "something.else"}, "is a safetensors file of something else"),
+        ({"version": "99"}, "saved in format 1 but .* is in format 99: load it with the version"),
+        ({"recipe": "{"}, "describes none"),
+        ({"recipe": "[]"}, "describes none"),
+        ({"recipe": '{"game": {"epochs": 0}}'}, "describes none: Expected game.epochs to be at least 1"),
+        ({"labels": None}, "describes none: 'labels'"),
+        ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.count'"),
+        ({"seed": "x"}, "describes none"),
+    ],
+)
+def test_foreign_metadata(metadata: dict[str, str | None], message: str, learned: Learned, tmp_path: Path) -> None:
+    learned().save(tmp_path / "learner")
+    with pytest.raises(InputError, match=message):
+        ICTRL.load(rewritten(tmp_path / "learner", **metadata))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["encoder.layers.0.weight", "memory.0.mean", "memory.2.direction_factors", "decoder_optimiser.0.exp_avg"],
+)
+def test_tensors_of_another_shape(name: str, learned: Learned, tmp_path: Path) -> None:
+    learned().save(tmp_path / "learner")
+    with pytest.raises(InputError, match="the contents of .* do not fit"):
+        ICTRL.load(rewritten(tmp_path / "learner", tensors={name: torch.zeros(3)}))
+
+
+def test_a_file_for_a_device_that_is_not_there(learned: Learned, tmp_path: Path) -> None:
+    learned().save(tmp_path / "learner")
+    with pytest.raises(InputError, match="Expected a device of this machine"):
+        ICTRL.load(tmp_path / "learner", device="cuda:99")
