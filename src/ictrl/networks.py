@@ -92,3 +92,5 @@ def _initialise(network: nn.Module, generator: torch.Generator | None) -> None:
         elif isinstance(module, nn.BatchNorm2d):
             nn.init.normal_(module.weight, 1.0, 0.02, generator=generator)
             nn.init.zeros_(module.bias)
+    # convolutions are faster with channels last, on a CPU and on a GPU
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
