@@ -73,6 +73,7 @@ def test_the_public_surface() -> None:
         "reconstruct",
         "sample",
         "save",
+        "save_task",
         "load",
         "encoder",
         "decoder",

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import pictures, tiny_recipe
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictrl import ICTRL, InputError
-from ictrl.config import AnchorsConfig, MemoryConfig
+from ictrl.config import AnchorsConfig, GameConfig, MemoryConfig
 from ictrl.files import write_atomically
+from ictrl.game import EpochReport
+from ictrl.storage import _digest
 
 Learned = Callable[..., ICTRL]
 IMAGES, _ = pictures([0, 1, 2, 3], seed=1)
@@ -112,12 +115,12 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **metadata: str | None) -> Path:
-    from safetensors import safe_open
-
+    """The file with other contents and the digest that belongs to them: not damaged, but wrong."""
     with safe_open(path, framework="pt") as file:
         described = {**file.metadata(), **metadata}
-    described = {key: value for key, value in described.items() if value is not None}
-    save_file({**load_file(path), **(tensors or {})}, path, described)
+    described = {key: value for key, value in described.items() if value is not None and key != "digest"}
+    contents = {**load_file(path), **(tensors or {})}
+    save_file(contents, path, {**described, "digest": _digest(described, contents)})
     return path
 
 
@@ -125,7 +128,7 @@ def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **meta
     ("metadata", "message"),
     [
         ({"format": "something.else"}, "is a safetensors file of something else"),
-        ({"version": "99"}, "saved in format 1 but .* is in format 99: load it with the version"),
+        ({"version": "99"}, "a saved learner in format 1 but .* is in format 99: load it with the version"),
         ({"recipe": "{"}, "describes none"),
         ({"recipe": "[]"}, "describes none"),
         ({"recipe": '{"game": {"epochs": 0}}'}, "describes none: Expected game.epochs to be at least 1"),
@@ -154,3 +157,68 @@ def test_a_file_for_a_device_that_is_not_there(learned: Learned, tmp_path: Path)
     learned().save(tmp_path / "learner")
     with pytest.raises(InputError, match="Expected a device of this machine"):
         ICTRL.load(tmp_path / "learner", device="cuda:99")
+
+
+def test_one_flipped_byte_is_found_wherever_it_is(learned: Learned, tmp_path: Path) -> None:
+    learned().save(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    places = [20, header // 2, header + 3, (header + len(content)) // 2, len(content) - 1]
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 0x04
+        (tmp_path / "damaged").write_bytes(damaged)
+        with pytest.raises(InputError, match="Expected a saved learner but .*damaged"):
+            ICTRL.load(tmp_path / "damaged")
+
+
+def test_a_task_stopped_after_any_epoch_goes_on_exactly(tmp_path: Path) -> None:
+    recipe = tiny_recipe(
+        anchors=AnchorsConfig(new=1.0, replayed=2.0),
+        memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
+        game=GameConfig(epochs=4, first_epochs=3, batch=15, replay="frozen", resample="step", learning_rate=1e-3),
+    )
+    tasks = [pictures([0, 1]), pictures([2, 3])]
+    whole = ICTRL(recipe)
+    for task in tasks:
+        whole.learn(*task)
+    for stopped_in, epochs in ((0, 3), (1, 4)):
+        for stop in range(1, epochs + 1):
+            learner = ICTRL(recipe)
+            for task in tasks[:stopped_in]:
+                learner.learn(*task)
+            learner.save(tmp_path / "base")
+            stop_after(learner, tasks[stopped_in], stop, tmp_path / "stopped")
+            again = ICTRL.load(tmp_path / "base")
+            reports: list[EpochReport] = []
+            again.learn(*tasks[stopped_in], progress=reports.append, resume=tmp_path / "stopped")
+            assert [report.epoch for report in reports] == list(range(stop + 1, epochs + 1))
+            for task in tasks[stopped_in + 1 :]:
+                again.learn(*task)
+            assert same(again, whole)
+
+
+def stop_after(learner: ICTRL, task: tuple[torch.Tensor, torch.Tensor], epoch: int, path: Path) -> None:
+    def progress(report: EpochReport) -> None:
+        if report.epoch == epoch:
+            learner.save_task(path, report)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(*task, progress=progress)
+
+
+def same(one: ICTRL, other: ICTRL) -> bool:
+    states = [{**learner._player_tensors(), **learner.memory.state()} for learner in (one, other)]
+    return states[0].keys() == states[1].keys() and all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+
+
+def test_a_stopped_task_of_another_learner_is_refused(learned: Learned, tmp_path: Path) -> None:
+    stop_after(ICTRL(tiny_recipe()), pictures([0, 1]), 1, tmp_path / "stopped")
+    learner = learned()
+    with pytest.raises(InputError, match="Expected a task stopped by this very learner but"):
+        learner.learn(*pictures([8, 9]), resume=tmp_path / "stopped")
+    learner.save(tmp_path / "learner")
+    with pytest.raises(InputError, match="Expected a stopped task but .* of something else"):
+        learner.learn(*pictures([8, 9]), resume=tmp_path / "learner")
+    assert len(learner.memory) == 4

@@ -37,6 +37,14 @@ class EpochReport:
     """`encoder.NAME` and `decoder.NAME` for each term of either player, means over the epoch's steps"""
 
 
+@dataclass(frozen=True)
+class Resume:
+    """Where a task was stopped: after which epoch, and how to put players and generator back to it."""
+
+    epoch: int
+    restore: Callable[[], None]
+
+
 Network = TypeVar("Network", bound=nn.Module)
 Progress = Callable[[EpochReport], None]
 
@@ -181,6 +189,7 @@ def play(
     anchors: AnchorsConfig,
     generator: torch.Generator,
     progress: Progress | None = None,
+    resume: Resume | None = None,
 ) -> None:
     """Learn one task: the old classes 0 … o−1 from the Gaussians of memory, the new ones o … classes−1 from images."""
     players.train_statistics(old is None)
@@ -193,7 +202,13 @@ def play(
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
     rules = Rules(objective, anchors, _copy(players.encoder) if held else None)
 
-    for epoch in range(1, epochs + 1):
+    # what was set up so far follows from the state at the task's beginning: a stopped task is set up again in the same
+    # way, and only then put where it stopped
+    played = 0
+    if resume is not None:
+        played = resume.epoch
+        resume.restore()
+    for epoch in range(played + 1, epochs + 1):
         totals: dict[str, Tensor] = {}
         steps = 0
         for rows in _equal_batches(len(images), size, generator, images.device):

@@ -9,6 +9,8 @@ no feature of an image outlives the call that brought it. A call succeeds or lea
 """
 
 import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,19 @@ from torch import Tensor
 from ictrl.classifier import NearestSubspace
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.game import Players, Progress, play
+from ictrl.game import EpochReport, Players, Progress, Resume, play
 from ictrl.inputs import Images, check_new_classes, checked_images, checked_labels, like, listed, resolve_device
 from ictrl.memory import Memory, fit_transport, form_class_memory
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
-from ictrl.storage import Stored, load_optimiser, optimiser_tensors, read_learner, write_learner
+from ictrl.storage import (
+    LEARNER,
+    STOPPED_TASK,
+    Stored,
+    load_optimiser,
+    optimiser_tensors,
+    read_stored,
+    write_stored,
+)
 
 CHUNK = 2048  # images that pass through a network at once outside of training
 
@@ -85,14 +95,25 @@ class ICTRL:
 
     # learning
 
-    def learn(self, images: Tensor | NDArray[Any], labels: ArrayLike, progress: Progress | None = None) -> "ICTRL":
-        """Learn one task: all images of some new classes. With every class at once, this is joint training."""
+    def learn(
+        self,
+        images: Tensor | NDArray[Any],
+        labels: ArrayLike,
+        progress: Progress | None = None,
+        resume: str | Path | None = None,
+    ) -> "ICTRL":
+        """Learn one task: all images of some new classes. With every class at once, this is joint training.
+
+        `progress` is called after every epoch; it may call `save_task` on this learner. `resume` is a file that
+        `save_task` wrote during this very task, and learning goes on from there exactly as it would have.
+        """
         X = self._checked(images)
         y = checked_labels(labels, len(X))
         check_new_classes(y, self.memory)
+        stopped = self._stopped_task(Path(resume)) if resume is not None else None
         before = self._snapshot()
         try:
-            self._learn(X.to(self.device), y.to(self.device), progress)
+            self._learn(X.to(self.device), y.to(self.device), progress, stopped)
         except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
             self._restore(before)
             raise
@@ -102,7 +123,9 @@ class ICTRL:
         """`learn` under the name that scikit-learn gives it."""
         return self.learn(images, labels)
 
-    def _learn(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], progress: Progress | None) -> None:
+    def _learn(
+        self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], progress: Progress | None, stopped: Resume | None
+    ) -> None:
         recipe, old = self.recipe, len(self.memory)
         labels = y.unique()
         gaussians = self.memory.gaussians() if old else None
@@ -119,6 +142,7 @@ class ICTRL:
             anchors=recipe.anchors,
             generator=self._generator,
             progress=progress,
+            resume=stopped,
         )
         memory = self.memory
         if witnesses is not None:
@@ -215,19 +239,17 @@ class ICTRL:
 
     # keeping it
 
-    def save(self, path: str | Path) -> None:
-        """Write everything, optimisers and random state included, as one safetensors file; atomically."""
-        players = self._players
-        groups = {
-            "encoder": players.encoder.state_dict(),
-            "decoder": players.decoder.state_dict(),
-            "encoder_optimiser": optimiser_tensors(players.encoder_optimiser),
-            "decoder_optimiser": optimiser_tensors(players.decoder_optimiser),
-            "memory": self.memory.state(),
-        }
-        tensors = {f"{group}.{name}": tensor for group, state in groups.items() for name, tensor in state.items()}
-        tensors["generator"] = self._generator.get_state()
-        write_learner(Path(path), Stored(self.recipe, self.seed, list(self.memory), self.device.type, tensors))
+    def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
+        """Write everything, optimisers and random state included, as one safetensors file; atomically.
+
+        `notes` are texts of your own; `ictrl.storage.read_stored` gives them back.
+        """
+        memory = {f"memory.{name}": tensor for name, tensor in self.memory.state().items()}
+        self._write(Path(path), LEARNER, {**self._player_tensors(), **memory}, notes=notes)
+
+    def save_task(self, path: str | Path, report: EpochReport) -> None:
+        """Write a task that is being learned, from within `learn`'s progress callback, so that it can be resumed."""
+        self._write(Path(path), STOPPED_TASK, self._player_tensors(), epoch=report.epoch)
 
     @classmethod
     def load(cls, path: str | Path, device: str | torch.device | None = None) -> "ICTRL":
@@ -235,22 +257,51 @@ class ICTRL:
 
         On the kind of device it was saved on, learning goes on exactly as it would have.
         """
-        stored = read_learner(Path(path))
+        stored = read_stored(Path(path), LEARNER)
         learner = cls(stored.recipe, seed=stored.seed, device=device)
-        players = learner._players
-        try:
-            players.encoder.load_state_dict(stored.group("encoder"))
-            players.decoder.load_state_dict(stored.group("decoder"))
-            load_optimiser(players.encoder_optimiser, stored.group("encoder_optimiser"))
-            load_optimiser(players.decoder_optimiser, stored.group("decoder_optimiser"))
+        with _fitting(path):
+            learner._load_players(stored)
             memory = {name: tensor.to(learner.device) for name, tensor in stored.group("memory").items()}
             learner.memory = Memory.from_state(stored.labels, memory, stored.recipe.network.feature_dim)
-            if stored.device == learner.device.type:
-                learner._generator.set_state(stored.tensors["generator"])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None
         return learner
+
+    def _write(
+        self, path: Path, kind: str, tensors: dict[str, Tensor], epoch: int = 0, notes: Mapping[str, str] | None = None
+    ) -> None:
+        labels, device = list(self.memory), self.device.type
+        write_stored(path, kind, Stored(self.recipe, self.seed, labels, device, tensors, epoch, dict(notes or {})))
+
+    def _stopped_task(self, path: Path) -> Resume:
+        stored = read_stored(path, STOPPED_TASK)
+        if (stored.recipe, stored.seed, stored.labels) != (self.recipe, self.seed, list(self.memory)):
+            raise InputError(f"Expected a task stopped by this very learner but {path} belongs to another.")
+
+        def restore() -> None:
+            with _fitting(path):
+                self._load_players(stored)
+
+        return Resume(stored.epoch, restore)
+
+    def _player_tensors(self) -> dict[str, Tensor]:
+        """Everything that a step of the game changes."""
+        players = self._players
+        groups = {
+            "encoder": players.encoder.state_dict(),
+            "decoder": players.decoder.state_dict(),
+            "encoder_optimiser": optimiser_tensors(players.encoder_optimiser),
+            "decoder_optimiser": optimiser_tensors(players.decoder_optimiser),
+        }
+        tensors = {f"{group}.{name}": tensor for group, state in groups.items() for name, tensor in state.items()}
+        return {**tensors, "generator": self._generator.get_state()}
+
+    def _load_players(self, stored: Stored) -> None:
+        players = self._players
+        players.encoder.load_state_dict(stored.group("encoder"))
+        players.decoder.load_state_dict(stored.group("decoder"))
+        load_optimiser(players.encoder_optimiser, stored.group("encoder_optimiser"))
+        load_optimiser(players.decoder_optimiser, stored.group("decoder_optimiser"))
+        if stored.device == self.device.type:  # random states of other kinds of devices mean nothing here
+            self._generator.set_state(stored.tensors["generator"])
 
     def _snapshot(self) -> tuple[list[dict[str, Any]], Tensor]:
         return [copy.deepcopy(part.state_dict()) for part in self._players.parts], self._generator.get_state()
@@ -261,3 +312,13 @@ class ICTRL:
             part.load_state_dict(state)
         self._players.train_statistics(False)
         self._generator.set_state(random)
+
+
+@contextmanager
+def _fitting(path: str | Path) -> Iterator[None]:
+    """Turns whatever goes wrong while contents are put into place into one line."""
+    try:
+        yield
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None

@@ -1,8 +1,12 @@
-"""A learner as one safetensors file: numbers and names, nothing that could run when a stranger's file is loaded."""
+"""Learners, and tasks stopped half-way, as safetensors files: numbers and names, nothing that could run when loaded.
 
+A file carries a digest of all it holds. A byte that changed on the disk is found on loading and not in the results.
+"""
+
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,21 +18,25 @@ from ictrl.config import Recipe, recipe_from_table, recipe_to_table
 from ictrl.errors import InputError, UserError
 from ictrl.files import write_atomically
 
-FORMAT = "ictrl.learner"
 VERSION = "1"
+LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a file holds of a learner."""
+    """What a file holds: a learner between tasks, or the players of a task after some of its epochs."""
 
     recipe: Recipe
     seed: int
     labels: list[int]
-    """in the order in which they were learned"""
+    """learned so far, in the order of learning"""
     device: str
     """kind of device that the random state belongs to"""
     tensors: dict[str, Tensor]
+    epoch: int = 0
+    """epochs of a stopped task"""
+    notes: dict[str, str] = field(default_factory=dict)
+    """whatever a caller wants to find again"""
 
     def group(self, name: str) -> dict[str, Tensor]:
         """The tensors called `name.…`, without that prefix."""
@@ -36,21 +44,25 @@ class Stored:
         return {key.removeprefix(prefix): value for key, value in self.tensors.items() if key.startswith(prefix)}
 
 
-def write_learner(path: Path, stored: Stored) -> None:
+def write_stored(path: Path, kind: str, stored: Stored) -> None:
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored.tensors.items()}
     metadata = {
-        "format": FORMAT,
+        "format": kind,
         "version": VERSION,
         "recipe": json.dumps(recipe_to_table(stored.recipe)),
         "seed": str(stored.seed),
         "labels": json.dumps(stored.labels),
         "device": stored.device,
+        "epoch": str(stored.epoch),
+        "notes": json.dumps(stored.notes),
     }
-    tensors = {name: tensor.contiguous() for name, tensor in stored.tensors.items()}
+    metadata["digest"] = _digest(metadata, tensors)
     write_atomically(path, to_safetensors(tensors, metadata))
 
 
-def read_learner(path: Path) -> Stored:
-    """Read and check what `write_learner` wrote; anything else is refused."""
+def read_stored(path: Path, kind: str) -> Stored:
+    """Read and check what `write_stored` wrote; anything else is refused."""
+    what = "a saved learner" if kind == LEARNER else "a stopped task"
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -58,16 +70,18 @@ def read_learner(path: Path) -> Stored:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"Expected a saved learner but could not read {path}: {reason}.") from None
-    except SafetensorError as error:
-        raise InputError(f"Expected a saved learner but {path} is cut short or of another kind: {error}.") from None
-    if metadata.get("format") != FORMAT:
-        raise InputError(f"Expected a saved learner but {path} is a safetensors file of something else.")
+        raise InputError(f"Expected {what} but could not read {path}: {reason}.") from None
+    except (SafetensorError, ValueError) as error:
+        raise InputError(f"Expected {what} but {path} is cut short or of another kind: {error}.") from None
+    if metadata.get("format") != kind:
+        raise InputError(f"Expected {what} but {path} is a safetensors file of something else.")
     if metadata.get("version") != VERSION:
         raise InputError(
-            f"Expected a learner saved in format {VERSION} but {path} is in format {metadata.get('version')}: "
+            f"Expected {what} in format {VERSION} but {path} is in format {metadata.get('version')}: "
             "load it with the version of ictrl that wrote it."
         )
+    if metadata.pop("digest", None) != _digest(metadata, tensors):
+        raise InputError(f"Expected {what} but {path} is damaged: its contents are not those that were written.")
     try:
         return Stored(
             recipe=recipe_from_table(json.loads(metadata["recipe"])),
@@ -75,9 +89,20 @@ def read_learner(path: Path) -> Stored:
             labels=[int(label) for label in json.loads(metadata["labels"])],
             device=metadata["device"],
             tensors=tensors,
+            epoch=int(metadata["epoch"]),
+            notes=dict(json.loads(metadata["notes"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
-        raise InputError(f"Expected a saved learner but {path} describes none: {error}.") from None
+        raise InputError(f"Expected {what} but {path} describes none: {error}.") from None
+
+
+def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    sha = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+    return sha.hexdigest()
 
 
 def optimiser_tensors(optimiser: torch.optim.Adam) -> dict[str, Tensor]:
