@@ -25,9 +25,7 @@ COLOURS = (1, 3)
 
 def read_npz(path: Path, image_size: int, channels: int) -> Dataset:
     """The dataset in the file; arrays of Python objects are refused, because reading them could run code."""
-    arrays = _load(path)
-    images, test_images = (_images(key, arrays[key], path) for key in list(arrays)[::2])
-    labels, test_labels = (_labels(key, arrays[key], path) for key in list(arrays)[1::2])
+    (images, labels), (test_images, test_labels) = (_part(*pair, path) for pair in _load(path))
     return Dataset(
         name=path.stem,
         images=fit(images, image_size, channels),
@@ -38,26 +36,41 @@ def read_npz(path: Path, image_size: int, channels: int) -> Dataset:
     )
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """The four arrays by name: training images, their labels, test images, their labels."""
+Named = tuple[str, NDArray[Any]]
+
+
+def _load(path: Path) -> list[tuple[Named, Named]]:
+    """Images and labels, each with its name in the file: those of the training part, then those of the test part."""
     if not path.is_file():
         raise InputError(f"Expected an .npz file but {path} is {'a folder' if path.exists() else 'not there'}.")
     wanted = " or ".join(", ".join(names) for names in NAMES)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):  # a single array, from an .npy file
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.ndarray):  # from an .npy file
                 raise InputError(f"Expected an .npz file with {wanted} but {path} holds a single array.")
             names = next((names for names in NAMES if set(names) <= set(file.files)), None)
             if names is None:
                 raise InputError(f"Expected {wanted} in {path} but got {', '.join(file.files) or 'nothing'}.")
-            return {name: file[name] for name in names}
+            arrays = [(name, file[name]) for name in names]
     except InputError:
         raise
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "arrays of Python objects" if "allow_pickle" in str(error) else str(error)
+        reason = "arrays of Python objects" if "allow_pickle" in str(error) else f"something else ({error})"
         raise InputError(
             f"Expected an .npz file with arrays of numbers but {path} holds {reason}: write it with numpy.savez."
         ) from None
+    return [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
+
+
+def _part(images: Named, labels: Named, path: Path) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
+    X, y = _images(*images, path), _labels(*labels, path)
+    if len(X) != len(y):
+        raise InputError(
+            f"Expected a label in {labels[0]} for each of the {len(X)} images in {images[0]} of {path} "
+            f"but got {len(y)}."
+        )
+    return X, y
 
 
 def _images(name: str, array: NDArray[Any], path: Path) -> UInt8[Tensor, "n c h w"]:

@@ -24,15 +24,7 @@ class Dataset:
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for part, images, labels in (
-            ("training", self.images, self.labels),
-            ("test", self.test_images, self.test_labels),
-        ):
-            if len(images) != len(labels):
-                raise InputError(
-                    f"Expected a label for each of the {len(images)} {part} images of {self.name} "
-                    f"but got {len(labels)}."
-                )
+        for part, labels in (("training", self.labels), ("test", self.test_labels)):
             present = set(labels.unique().tolist())
             unknown, absent = sorted(present - set(self.class_names)), sorted(set(self.class_names) - present)
             if unknown:
