@@ -271,8 +271,8 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
 
 
 def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
-    """The inverse of `recipe_from_table`, every default spelled out."""
-    return asdict(recipe)
+    """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
+    return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
 
 
 def to_toml(recipe: Recipe) -> str:

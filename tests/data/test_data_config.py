@@ -31,7 +31,9 @@ def test_toml_round_trip(data: DataConfig) -> None:
 
 def test_json_round_trip() -> None:
     recipe = Recipe(data=FULL)
-    assert recipe_from_table(json.loads(json.dumps(recipe_to_table(recipe)))) == recipe
+    table = recipe_to_table(recipe)
+    assert json.loads(json.dumps(table)) == table
+    assert recipe_from_table(table) == recipe
 
 
 def test_lists_arrive_as_tuples_from_a_file(tmp_path) -> None:

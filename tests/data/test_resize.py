@@ -69,3 +69,5 @@ def test_grey_becomes_colour_by_repetition_and_colour_grey_by_pillows_luma() -> 
 def test_other_channels_are_refused() -> None:
     with pytest.raises(InputError, match="Expected images of 1 or 3 channels, to become 3, but got 4"):
         fit(images(1, 4, 8, 8), 8, 3)
+    with pytest.raises(InputError, match=r"Expected network\.channels to be 1 or 3, or the 1 of the images, but got 2"):
+        fit(images(1, 1, 8, 8), 8, 2)

@@ -108,10 +108,10 @@ def test_a_limit_holds_for_training_and_test_images() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tasks": 3}, "Expected a number of tasks that divides the 10 classes but got 3: change data.tasks"),
-        ({"tasks": 20}, "Expected a number of tasks that divides the 10 classes but got 20"),
-        ({"task_sizes": (5, 4)}, "Expected data.task_sizes to add up to the 10 classes but 5 + 4 = 9."),
-        ({"task_sizes": (5, 6)}, "Expected data.task_sizes to add up to the 10 classes but 5 + 6 = 11."),
+        ({"tasks": 3}, "Expected a number of tasks that divides the 10 classes of toy but got 3."),
+        ({"tasks": 20}, "Expected a number of tasks that divides the 10 classes of toy but got 20"),
+        ({"task_sizes": (5, 4)}, "Expected data.task_sizes to add up to the 10 classes of toy but 5 + 4 = 9."),
+        ({"task_sizes": (5, 6)}, "Expected data.task_sizes to add up to the 10 classes of toy but 5 + 6 = 11."),
         ({"class_order": tuple(range(9))}, "to name each of the 10 classes once but got 9 without [9]."),
         ({"class_order": (*range(9), 12)}, "to name each of the 10 classes once but got [12] that are no classes."),
         ({"halved_tasks": (2, 6)}, "Expected data.halved_tasks among the 5 tasks but got 6."),

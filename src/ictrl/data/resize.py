@@ -51,10 +51,12 @@ def to_channels(images: UInt8[Tensor, "n c h w"], channels: int) -> UInt8[Tensor
         return images
     if (c, channels) == (1, 3):
         return images.repeat(1, 3, 1, 1)
-    if (c, channels) != (3, 1):
+    if channels not in (1, 3):
+        raise InputError(f"Expected network.channels to be 1 or 3, or the {c} of the images, but got {channels}.")
+    if c != 3:
         raise InputError(
             f"Expected images of 1 or 3 channels, to become {channels}, but got {c}: "
-            "set network.channels to 1 or 3, or to what the images have."
+            f"convert them, or set network.channels to {c}."
         )
     result = torch.empty((n, 1, height, width), dtype=torch.uint8)
     weights = torch.tensor(LUMA, dtype=torch.int32)[:, None, None]

@@ -49,7 +49,7 @@ class Task:
 def split_tasks(dataset: Dataset, data: DataConfig) -> list[Task]:
     """The dataset's classes, in the order and in the tasks that the settings ask for, with the images they leave."""
     classes = order_classes(sorted(dataset.class_names), data.class_order, data.class_order_seed)
-    groups = group_classes(classes, data.tasks, data.task_sizes)
+    groups = group_classes(classes, data.tasks, data.task_sizes, dataset.name)
     beyond = [number for number in data.halved_tasks if number > len(groups)]
     if beyond:
         raise InputError(f"Expected data.halved_tasks among the {len(groups)} tasks but got {beyond[0]}.")
@@ -84,23 +84,23 @@ def order_classes(classes: Sequence[int], given: Sequence[int], seed: int | None
     return [classes[position] for position in shuffled.tolist()]
 
 
-def group_classes(classes: Sequence[int], tasks: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """The classes cut into tasks of equally many, or of the sizes given.
+def group_classes(classes: Sequence[int], tasks: int, sizes: Sequence[int], name: str) -> list[tuple[int, ...]]:
+    """The classes of the dataset of that name, cut into tasks of equally many, or of the sizes given.
 
-    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=())
+    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(), name="toy")
     [(3, 1), (2, 0)]
-    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(1, 1, 2))
+    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(1, 1, 2), name="toy")
     [(3,), (1,), (2, 0)]
     """
     if sizes and sum(sizes) != len(classes):
         raise InputError(
-            f"Expected data.task_sizes to add up to the {len(classes)} classes but "
+            f"Expected data.task_sizes to add up to the {len(classes)} classes of {name} but "
             f"{' + '.join(map(str, sizes))} = {sum(sizes)}."
         )
     if not sizes and len(classes) % tasks:
         raise InputError(
-            f"Expected a number of tasks that divides the {len(classes)} classes but got {tasks}: "
-            "change data.tasks, or give data.task_sizes."
+            f"Expected a number of tasks that divides the {len(classes)} classes of {name} but got {tasks}. "
+            "For tasks of unequal size, give data.task_sizes."
         )
     sizes = sizes or [len(classes) // tasks] * tasks
     return [tuple(classes[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
