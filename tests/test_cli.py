@@ -86,7 +86,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
             "error: Expected a number of tasks that divides the 10 classes of digits but got 3.",
         ),
         (["run", "--device", "cuda:99"], "error: Expected a device of this machine (auto, cpu"),
-        (["run", "--network.channels", "3"], "error: Expected network.channels to be 1 for the digits"),
+        (["run", "--network.channels", "2"], "error: Expected network.channels to be 1 or 3, or the 1 of the images"),
         (["run", "--classifier.energy", "0.9"], "error: Expected exactly one of classifier.components and"),
         (["frobnicate"], "frobnicate"),
         ([], "run"),

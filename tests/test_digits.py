@@ -9,25 +9,25 @@ import pytest
 import torch
 
 from ictrl import ICTRL, InputError, load_recipe
-from ictrl.config import GameConfig
+from ictrl.config import DataConfig, GameConfig
 from ictrl.data import load_dataset, split_tasks
 from ictrl.experiment import LEARNER, Listener, run
 
 
 def test_the_split_is_fixed() -> None:
-    digits = load_dataset("digits", 16, 1)
+    digits = load_dataset(DataConfig(), 16, 1)
     assert (len(digits.images), len(digits.test_images)) == (1433, 364)
     assert torch.bincount(digits.test_labels).tolist() == [36, 37, 36, 37, 37, 37, 37, 36, 35, 36]
     assert digits.images.shape[1:] == (1, 16, 16)
     assert digits.images.dtype == torch.uint8
     assert int(digits.images.max()) > 240
-    again = load_dataset("digits", 16, 1)
+    again = load_dataset(DataConfig(), 16, 1)
     assert torch.equal(digits.test_images, again.test_images)
 
 
 def test_tasks_share_nothing_and_miss_nothing() -> None:
-    digits = load_dataset("digits", 8, 1)
-    tasks = split_tasks(digits, 5)
+    digits = load_dataset(DataConfig(), 8, 1)
+    tasks = split_tasks(digits, DataConfig(tasks=5))
     assert [task.classes for task in tasks] == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
     for task in tasks:
         assert sorted(set(task.labels.tolist())) == sorted(set(task.test_labels.tolist())) == list(task.classes)
@@ -37,11 +37,9 @@ def test_tasks_share_nothing_and_miss_nothing() -> None:
 
 def test_wrong_streams_are_refused() -> None:
     with pytest.raises(InputError, match="divides the 10 classes of digits but got 3"):
-        split_tasks(load_dataset("digits", 8, 1), 3)
-    with pytest.raises(InputError, match=r"network\.channels to be 1 for the digits, which are grey, but got 3"):
-        load_dataset("digits", 8, 3)
-    with pytest.raises(InputError, match=r"a known dataset \(digits\) but got 'dogs'"):
-        load_dataset("dogs", 8, 1)
+        split_tasks(load_dataset(DataConfig(), 8, 1), DataConfig(tasks=3))
+    with pytest.raises(InputError, match=r"network\.channels to be 1 or 3, or the 1 of the images, but got 2"):
+        load_dataset(DataConfig(), 8, 2)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +85,7 @@ def test_the_run_folder_is_complete(finished: tuple[Path, dict[str, Any], ICTRL]
     assert len(lines) == game.first_epochs + 4 * game.epochs
     assert (lines[0]["task"], lines[0]["epoch"], lines[-1]["task"], lines[-1]["epoch"]) == (1, 1, 5, game.epochs)
     assert "encoder.anchor_replayed" in lines[-1]
-    images = load_dataset("digits", 16, 1).test_images
+    images = load_dataset(DataConfig(), 16, 1).test_images
     assert torch.equal(ICTRL.load(out / LEARNER, device="cpu").predict(images), learner.predict(images))
 
 

@@ -152,14 +152,60 @@ class GameConfig:
 class DataConfig:
     """The images, and how their classes arrive."""
 
-    name: Literal["digits"] = "digits"
-    """digits: 1797 handwritten digits that scikit-learn carries, resized to the network's image size"""
+    name: Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder", "npz", "hub"] = "digits"
+    """a dataset that `ictrl data list` lists; folder, npz and hub are for data of your own choice"""
+    root: str | None = None
+    """folder that holds the dataset's files, by default where downloads go; your own folder or .npz file"""
+    test_share: float = 0.2
+    """share of each class held out as test images where the data has no test part of its own (folder, hub)"""
+    hub_name: str | None = None
+    """for hub: the dataset's name there, such as ylecun/mnist"""
+    hub_configuration: str | None = None
+    """for hub: which of the dataset's configurations, where it has several"""
+    hub_image: str | None = None
+    """for hub: the column of images, where it has several"""
+    hub_label: str | None = None
+    """for hub: the column of labels, where it has several"""
     tasks: int = 5
     """the classes arrive in this many tasks of equally many classes"""
+    task_sizes: tuple[int, ...] = ()
+    """classes of each task by hand, such as 50 10 10 10 10 10; takes the place of tasks"""
+    class_order: tuple[int, ...] = ()
+    """every class once, in the order in which they arrive; ascending by default"""
+    class_order_seed: int | None = None
+    """shuffle the order in which classes arrive; None leaves it as it is"""
+    subset: float = 1.0
+    """share of each class's training images to learn from"""
+    subset_seed: int = 0
+    """which images subset, halved_tasks and limit choose"""
+    halved_tasks: tuple[int, ...] = ()
+    """tasks, counted from 1, whose classes have fewer training images than the others"""
+    halved_share: float = 0.5
+    """share of their training images that the classes of halved_tasks keep"""
+    limit: int | None = None
+    """at most so many training and so many test images a class, for a quick try"""
 
     def __post_init__(self) -> None:
-        _require(self.name in ("digits",), self, "name", '"digits"')
+        names = get_args(DataConfig.__annotations__["name"])
+        _require(self.name in names, self, "name", "one of " + ", ".join(names))
+        _require(0 < self.test_share < 1, self, "test_share", "above 0 and below 1")
         _require(self.tasks >= 1, self, "tasks", "at least 1")
+        _require(all(size >= 1 for size in self.task_sizes), self, "task_sizes", "at least 1 each")
+        _require(_distinct(self.class_order), self, "class_order", "different classes, each once,")
+        _require(
+            self.class_order_seed is None or not self.class_order,
+            self,
+            "class_order_seed",
+            "None where class_order is given: a given order is not shuffled",
+        )
+        for name in ("class_order_seed", "subset_seed"):
+            value = getattr(self, name)
+            _require(value is None or 0 <= value < 2**63, self, name, "from 0 to 2^63 − 1")
+        _require(0 < self.subset <= 1, self, "subset", "above 0 and at most 1")
+        tasks_exist = _distinct(self.halved_tasks) and all(number >= 1 for number in self.halved_tasks)
+        _require(tasks_exist, self, "halved_tasks", "different tasks counted from 1")
+        _require(0 < self.halved_share <= 1, self, "halved_share", "above 0 and at most 1")
+        _require(self.limit is None or self.limit >= 2, self, "limit", "at least 2, which is the fewest a class needs,")
 
 
 @dataclass(frozen=True)
@@ -225,8 +271,8 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
 
 
 def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
-    """The inverse of `recipe_from_table`, every default spelled out."""
-    return asdict(recipe)
+    """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
+    return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
 
 
 def to_toml(recipe: Recipe) -> str:
@@ -262,13 +308,15 @@ def _build(cls: type[T], table: dict[str, Any], path: str) -> T:
 
 
 def _coerce(kind: Any, value: Any, path: str) -> Any:
-    """The value if it is of the annotated type; whole numbers serve as floats, the word "none" as None."""
+    """The value if it is of the annotated type; whole numbers serve as floats, lists as tuples, "none" as None."""
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if type(None) in options and value in (None, "none"):  # before the texts, of which "none" is one
+        return None
     for option in options:
         if get_origin(option) is Literal and value in get_args(option) and not isinstance(value, bool):
             return value
-        if option is type(None) and value in (None, "none"):
-            return None
+        if get_origin(option) is tuple and isinstance(value, list | tuple):
+            return tuple(_coerce(get_args(option)[0], item, f"{path}[{i}]") for i, item in enumerate(value))
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if option in (int, str, bool) and type(value) is option:
@@ -278,12 +326,18 @@ def _coerce(kind: Any, value: Any, path: str) -> Any:
 
 
 def _word(option: Any) -> str:
+    if get_origin(option) is tuple:
+        return "a list, of which each is " + _word(get_args(option)[0])
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(option, '"none"')
 
 
 def _nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _distinct(values: tuple[int, ...]) -> bool:
+    return len(set(values)) == len(values)
 
 
 def _finite(value: float) -> bool:

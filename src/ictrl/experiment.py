@@ -74,8 +74,8 @@ class Measured:
 def run(recipe: Recipe, out: Path, listener: Listener | None = None) -> tuple[dict[str, Any], ICTRL]:
     """Learn the recipe's stream task by task, measure, and fill the run folder; returns the results and the learner."""
     listener = listener or Listener()
-    dataset = load_dataset(recipe.data.name, recipe.network.image_size, recipe.network.channels)
-    tasks = split_tasks(dataset, recipe.data.tasks)
+    dataset = load_dataset(recipe.data, recipe.network.image_size, recipe.network.channels)
+    tasks = split_tasks(dataset, recipe.data)
     learner = ICTRL(recipe)
     prepare_folder(out)
     write_atomically(out / "config.toml", to_toml(recipe).encode())

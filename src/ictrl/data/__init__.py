@@ -1,6 +1,21 @@
 """Images, labels, and the tasks in which classes arrive."""
 
-from ictrl.data.datasets import Dataset, load_dataset
-from ictrl.data.streams import Task, split_tasks
+from ictrl.data.catalogue import Listing, list_datasets, load_dataset
+from ictrl.data.dataset import Dataset
+from ictrl.data.download import cache_folder, download
+from ictrl.data.pictures import read_picture
+from ictrl.data.streams import Task, TaskSummary, describe_stream, split_tasks
 
-__all__ = ["Dataset", "Task", "load_dataset", "split_tasks"]
+__all__ = [
+    "Dataset",
+    "load_dataset",
+    "Listing",
+    "list_datasets",
+    "cache_folder",
+    "download",
+    "read_picture",
+    "Task",
+    "split_tasks",
+    "TaskSummary",
+    "describe_stream",
+]

@@ -1,40 +1,155 @@
-"""Class-incremental streams: a dataset whose classes arrive task by task."""
+"""Class-incremental streams: a dataset whose classes arrive task by task.
 
+A task holds the positions of its images in the dataset, not the images: they are gathered when they are asked for, so
+that a dataset is in memory once, however it is cut.
+"""
+
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ictrl.data.datasets import Dataset
+from ictrl.config import DataConfig
+from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
+
+FEWEST = 2  # training images of a class: the learner takes no fewer
 
 
 @dataclass(frozen=True)
 class Task:
-    """The images of a few classes: those to learn from, and those to be tested on."""
+    """The images of a few classes: those to learn from, and those to be tested on. Each access gathers them anew."""
 
     classes: tuple[int, ...]
-    images: UInt8[Tensor, "n c h w"]
-    labels: Int[Tensor, " n"]
-    test_images: UInt8[Tensor, "m c h w"]
-    test_labels: Int[Tensor, " m"]
+    dataset: Dataset
+    rows: Int[Tensor, " n"]
+    test_rows: Int[Tensor, " m"]
+
+    @property
+    def images(self) -> UInt8[Tensor, "n c h w"]:
+        return self.dataset.images[self.rows]
+
+    @property
+    def labels(self) -> Int[Tensor, " n"]:
+        return self.dataset.labels[self.rows]
+
+    @property
+    def test_images(self) -> UInt8[Tensor, "m c h w"]:
+        return self.dataset.test_images[self.test_rows]
+
+    @property
+    def test_labels(self) -> Int[Tensor, " m"]:
+        return self.dataset.test_labels[self.test_rows]
 
 
-def split_tasks(dataset: Dataset, tasks: int) -> list[Task]:
-    """The dataset's classes in ascending order, in tasks of equally many."""
-    classes = sorted(dataset.class_names)
-    if tasks < 1 or len(classes) % tasks:
+def split_tasks(dataset: Dataset, data: DataConfig) -> list[Task]:
+    """The dataset's classes, in the order and in the tasks that the settings ask for, with the images they leave."""
+    classes = order_classes(sorted(dataset.class_names), data.class_order, data.class_order_seed)
+    groups = group_classes(classes, data.tasks, data.task_sizes, dataset.name)
+    beyond = [number for number in data.halved_tasks if number > len(groups)]
+    if beyond:
+        raise InputError(f"Expected data.halved_tasks among the {len(groups)} tasks but got {beyond[0]}.")
+    tasks = []
+    for number, group in enumerate(groups, start=1):
+        share = data.subset * (data.halved_share if number in data.halved_tasks else 1.0)
+        rows = [choose(dataset.labels, label, share, data.limit, data.subset_seed) for label in group]
+        test_rows = [choose(dataset.test_labels, label, 1.0, data.limit, data.subset_seed) for label in group]
+        for label, chosen in zip(group, rows):
+            _check_enough(dataset, label, len(chosen), share)
+        tasks.append(Task(group, dataset, torch.cat(rows).sort().values, torch.cat(test_rows).sort().values))
+    return tasks
+
+
+def order_classes(classes: Sequence[int], given: Sequence[int], seed: int | None) -> list[int]:
+    """The classes as they are, in the order given, or shuffled by a seed.
+
+    >>> order_classes([0, 1, 2], given=[2, 0, 1], seed=None)
+    [2, 0, 1]
+    """
+    if given:
+        unknown, absent = sorted(set(given) - set(classes)), sorted(set(classes) - set(given))
+        if unknown or absent or len(given) != len(classes):
+            wrong = f"{unknown} that are no classes" if unknown else f"{len(given)} without {absent}"
+            raise InputError(
+                f"Expected data.class_order to name each of the {len(classes)} classes once but got {wrong}."
+            )
+        return list(given)
+    if seed is None:
+        return list(classes)
+    shuffled = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))
+    return [classes[position] for position in shuffled.tolist()]
+
+
+def group_classes(classes: Sequence[int], tasks: int, sizes: Sequence[int], name: str) -> list[tuple[int, ...]]:
+    """The classes of the dataset of that name, cut into tasks of equally many, or of the sizes given.
+
+    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(), name="toy")
+    [(3, 1), (2, 0)]
+    >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(1, 1, 2), name="toy")
+    [(3,), (1,), (2, 0)]
+    """
+    if sizes and sum(sizes) != len(classes):
         raise InputError(
-            f"Expected a number of tasks that divides the {len(classes)} classes of {dataset.name} but got {tasks}."
+            f"Expected data.task_sizes to add up to the {len(classes)} classes of {name} but "
+            f"{' + '.join(map(str, sizes))} = {sum(sizes)}."
         )
-    size = len(classes) // tasks
-    return [_task(dataset, tuple(classes[start : start + size])) for start in range(0, len(classes), size)]
+    if not sizes and len(classes) % tasks:
+        raise InputError(
+            f"Expected a number of tasks that divides the {len(classes)} classes of {name} but got {tasks}. "
+            "For tasks of unequal size, give data.task_sizes."
+        )
+    sizes = sizes or [len(classes) // tasks] * tasks
+    return [tuple(classes[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
 
 
-def _task(dataset: Dataset, classes: tuple[int, ...]) -> Task:
-    wanted = torch.tensor(classes)
-    train, test = torch.isin(dataset.labels, wanted), torch.isin(dataset.test_labels, wanted)
-    return Task(
-        classes, dataset.images[train], dataset.labels[train], dataset.test_images[test], dataset.test_labels[test]
-    )
+def choose(labels: Int[Tensor, " n"], label: int, share: float, limit: int | None, seed: int) -> Int[Tensor, " chosen"]:
+    """Positions of some of a class's images, ascending.
+
+    They depend on the seed and the class alone, not on the order of classes or the task; and what a smaller share or
+    limit chooses, a larger one chooses too.
+    """
+    rows = (labels == label).nonzero().flatten()
+    wanted = min(round(share * len(rows)), len(rows) if limit is None else limit)
+    if wanted == len(rows):
+        return rows
+    digest = hashlib.sha256(f"{seed} {label}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+    return rows[torch.randperm(len(rows), generator=generator)[:wanted]].sort().values
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """A task in numbers, for `ictrl data show`: for each class its label, its name and how many images it has."""
+
+    number: int
+    classes: tuple[int, ...]
+    names: tuple[str, ...]
+    images: tuple[int, ...]
+    test_images: tuple[int, ...]
+
+
+def describe_stream(tasks: Sequence[Task]) -> list[TaskSummary]:
+    """What the stream will be, task by task."""
+    return [
+        TaskSummary(
+            number=number,
+            classes=task.classes,
+            names=tuple(task.dataset.class_names[label] for label in task.classes),
+            images=tuple(int((task.labels == label).sum()) for label in task.classes),
+            test_images=tuple(int((task.test_labels == label).sum()) for label in task.classes),
+        )
+        for number, task in enumerate(tasks, start=1)
+    ]
+
+
+def _check_enough(dataset: Dataset, label: int, left: int, share: float) -> None:
+    if left < FEWEST:
+        total = int((dataset.labels == label).sum())
+        raise InputError(
+            f"Expected at least {FEWEST} training images of class {label} ({dataset.class_names[label]}) but a share "
+            f"of {share:g} leaves {left} of {total}: raise data.subset or data.halved_share, or add images."
+        )

@@ -1,0 +1,102 @@
+"""Any image dataset of the Hugging Face Hub, by name, through their `datasets` library (the extra `ictrl[hub]`).
+
+The column of images and the column of labels are recognised by their types. The test images are the split called test,
+else validation; a dataset with neither has a share of each class of its training split held out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ictrl.data.dataset import Dataset
+from ictrl.data.pictures import from_picture
+from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
+from ictrl.errors import InputError
+
+TRAIN, TESTS = "train", ("test", "validation")
+
+
+def read_hub(
+    name: str,
+    image_size: int,
+    channels: int,
+    test_share: float,
+    configuration: str | None = None,
+    image: str | None = None,
+    label: str | None = None,
+    cache: Path | None = None,
+) -> Dataset:
+    """The dataset of that name, downloaded where it is not yet in the library's cache."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError("Expected the `datasets` library for data.name hub: pip install 'ictrl[hub]'.") from None
+    try:
+        splits = datasets.load_dataset(name, configuration, cache_dir=None if cache is None else str(cache))
+    except Exception as error:  # not there, private, no network, no such configuration: the library has its own errors
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise InputError(f"Expected to load {name!r} from the Hub but got: {lines[0]}") from None
+    return from_splits(name, splits, image_size, channels, test_share, image, label)
+
+
+def from_splits(
+    name: str,
+    splits: Mapping[str, Any],
+    image_size: int,
+    channels: int,
+    test_share: float,
+    image: str | None = None,
+    label: str | None = None,
+) -> Dataset:
+    """A dataset from the splits that the library returns: each has `features`, a length, columns and rows."""
+    if TRAIN not in splits:
+        raise InputError(f"Expected a split called {TRAIN} in {name} but got {', '.join(splits)}.")
+    features = splits[TRAIN].features
+    image_column = image or _only_column(name, features, "Image", "hub_image")
+    label_column = label or _only_column(name, features, "ClassLabel", "hub_label")
+    for column in (image_column, label_column):
+        if column not in features:
+            raise InputError(f"Expected a column {column!r} in {name} but got {', '.join(features)}.")
+
+    test_split = next((split for split in TESTS if split in splits), None)
+    counts = Counter(splits[TRAIN][label_column])
+    held_out = 0 if test_split else sum(held_out_count(count, test_share) for count in counts.values())
+    train = new_shelf(len(splits[TRAIN]) - held_out, image_size, channels)
+    test = new_shelf(len(splits[test_split]) if test_split else held_out, image_size, channels)
+    seen: Counter[int] = Counter()
+    for row in splits[TRAIN]:
+        row_label = _whole(name, label_column, row[label_column])
+        to_test = test_split is None and is_held_out(seen[row_label], test_share)
+        seen[row_label] += 1
+        _add(test if to_test else train, name, image_column, row[image_column], row_label, image_size, channels)
+    for row in splits[test_split] if test_split else ():
+        row_label = _whole(name, label_column, row[label_column])
+        _add(test, name, image_column, row[image_column], row_label, image_size, channels)
+    names = dict(enumerate(getattr(features[label_column], "names", ())))
+    class_names = {number: str(names.get(number, number)) for number in sorted(seen)}
+    return Dataset(name, *train.contents(), *test.contents(), class_names)
+
+
+def _add(shelf: Shelf, name: str, column: str, picture: Any, label: int, image_size: int, channels: int) -> None:
+    if not hasattr(picture, "convert"):
+        raise InputError(f"Expected pictures in column {column!r} of {name} but got {type(picture).__name__}.")
+    shelf.add(from_picture(picture, image_size, channels), label)
+
+
+def _only_column(name: str, features: Mapping[str, Any], kind: str, setting: str) -> str:
+    """The one column of that type. Types are known by their names, so that the library need not be imported for it."""
+    columns = [column for column, feature in features.items() if type(feature).__name__ == kind]
+    if len(columns) != 1:
+        found = f"{len(columns)} of them ({', '.join(columns)})" if columns else "none"
+        raise InputError(
+            f"Expected one column of type {kind} in {name} but got {found}: "
+            f"choose with data.{setting} among {', '.join(features)}."
+        )
+    return columns[0]
+
+
+def _whole(name: str, column: str, value: Any) -> int:
+    if type(value) is not int:
+        raise InputError(f"Expected whole numbers in column {column!r} of {name} but got {value!r}.")
+    return value

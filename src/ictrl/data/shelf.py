@@ -1,0 +1,43 @@
+"""Room for images that come one by one, and which of them are held out as test images."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+
+@dataclass
+class Shelf:
+    """Images side by side in memory reserved once, filled from the front; what could not be read leaves room unused."""
+
+    room: UInt8[Tensor, "room c h w"]
+    labels: list[int] = field(default_factory=list)
+
+    def add(self, image: UInt8[Tensor, "c h w"], label: int) -> None:
+        self.room[len(self.labels)] = image
+        self.labels.append(label)
+
+    def contents(self) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
+        return self.room[: len(self.labels)], torch.tensor(self.labels, dtype=torch.int64)
+
+
+def new_shelf(room: int, image_size: int, channels: int) -> Shelf:
+    return Shelf(torch.empty((room, channels, image_size, image_size), dtype=torch.uint8))
+
+
+def held_out_count(total: int, share: float) -> int:
+    """How many of a class's images are held out: about that share, but at least one, and never all.
+
+    >>> [held_out_count(total, 0.2) for total in (1, 2, 10, 1000)]
+    [0, 1, 2, 200]
+    """
+    return max(0, min(max(1, round(share * total)), total - 1))
+
+
+def is_held_out(position: int, share: float) -> bool:
+    """Whether the image at that position of its class (0, 1, …) is one of them.
+
+    Of the first n images, whatever n, `held_out_count(n, share)` are: nobody need know beforehand how many there are.
+    """
+    return held_out_count(position + 1, share) > held_out_count(position, share)

@@ -1,0 +1,90 @@
+"""Images and labels in .npz files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ictrl.config import DataConfig
+from ictrl.data import Dataset, load_dataset
+from ictrl.errors import InputError
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+LABELS = np.array([5, 5, 5, -1, -1, -1])
+
+
+def load(path: Path, channels: int = 3) -> Dataset:
+    return load_dataset(DataConfig(name="npz", root=str(path)), 8, channels)
+
+
+def arrays(**changes: np.ndarray) -> dict[str, np.ndarray]:
+    return {"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES[2:4], "y_test": LABELS[2:4], **changes}
+
+
+def test_both_sets_of_names(tmp_path: Path) -> None:
+    np.savez(tmp_path / "keras.npz", **arrays())
+    np.savez_compressed(
+        tmp_path / "plain.npz", images=IMAGES, labels=LABELS, test_images=IMAGES[2:4], test_labels=LABELS[2:4], more=1
+    )
+    for name in ("keras", "plain"):
+        dataset = load(tmp_path / f"{name}.npz")
+        assert dataset.name == name
+        assert np.array_equal(dataset.images, IMAGES)
+        assert np.array_equal(dataset.labels, LABELS)
+        assert np.array_equal(dataset.test_images, IMAGES[2:4])
+        assert dataset.test_labels.tolist() == [5, -1]
+        assert dataset.class_names == {-1: "-1", 5: "5"}
+
+
+def test_channels_last_and_grey_and_a_column_of_labels(tmp_path: Path) -> None:
+    last = IMAGES.transpose(0, 2, 3, 1)
+    np.savez(tmp_path / "last.npz", **arrays(x_train=last, x_test=last[2:4], y_train=LABELS[:, None]))
+    assert np.array_equal(load(tmp_path / "last.npz").images, IMAGES)
+    np.savez(tmp_path / "grey.npz", **arrays(x_train=IMAGES[:, 0], x_test=IMAGES[2:4, 0]))
+    assert np.array_equal(load(tmp_path / "grey.npz", channels=1).images[:, 0], IMAGES[:, 0])
+    assert torch.equal(load(tmp_path / "grey.npz").images[:, 2], torch.from_numpy(IMAGES[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x_train": np.array([{}, 1], dtype=object)}, "holds arrays of Python objects"),
+        ({"y_test": np.array(["a", {}], dtype=object)}, "holds arrays of Python objects"),
+        ({"x_train": IMAGES.astype(np.float32)}, "Expected uint8 images .* as x_train .* but got float32"),
+        ({"x_train": IMAGES[0, 0]}, r"Expected x_train .* but got \(8, 8\)"),
+        ({"x_train": IMAGES[:, [0, 1]]}, r"Expected x_train .* but got \(6, 2, 8, 8\)"),
+        ({"x_test": IMAGES[:0]}, "Expected images as x_test .* but got none"),
+        ({"y_train": LABELS.astype(float)}, "Expected y_train .* but got float64"),
+        ({"y_train": LABELS[:5]}, "Expected a label in y_train for each of the 6 images in x_train of .* but got 5"),
+        ({"y_test": np.array([5, 7])}, "Expected test labels of mine among its 2 classes but got 7"),
+        (
+            {"y_test": np.array([5, 5])},
+            r"Expected test images of each of the 2 classes of mine but got none of -1 \(-1\)",
+        ),
+    ],
+)
+def test_wrong_arrays(tmp_path: Path, changes: dict, message: str) -> None:
+    np.savez(tmp_path / "mine.npz", **arrays(**changes))
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "mine.npz")
+
+
+def test_wrong_files(tmp_path: Path) -> None:
+    np.savez(tmp_path / "half.npz", x_train=IMAGES, y_train=LABELS)
+    with pytest.raises(InputError, match=r"Expected x_train, .* in .*half\.npz but got x_train, y_train"):
+        load(tmp_path / "half.npz")
+    np.save(tmp_path / "single.npy", IMAGES)
+    with pytest.raises(InputError, match="holds a single array"):
+        load(tmp_path / "single.npy")
+    np.savez(tmp_path / "cut.npz", **arrays())
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:500])
+    (tmp_path / "foreign.npz").write_bytes(b"hello")
+    (tmp_path / "empty.npz").touch()
+    for name in ("cut", "foreign", "empty"):
+        with pytest.raises(InputError, match=rf"Expected an \.npz file .*{name}\.npz"):
+            load(tmp_path / f"{name}.npz")
+    with pytest.raises(InputError, match="is not there"):
+        load(tmp_path / "absent.npz")
+    with pytest.raises(InputError, match="is a folder"):
+        load(tmp_path)

@@ -1,0 +1,136 @@
+"""Datasets cut into tasks."""
+
+import pytest
+import torch
+
+from ictrl.config import DataConfig
+from ictrl.data import Dataset, Task, describe_stream, split_tasks
+from ictrl.errors import InputError
+
+
+def dataset(classes: int = 10, each: int = 20, each_test: int = 4) -> Dataset:
+    """Image i is filled with i, labels go round; classes have names that are not their labels."""
+    n, m = classes * each, classes * each_test
+    return Dataset(
+        name="toy",
+        images=torch.arange(n, dtype=torch.uint8)[:, None, None, None].expand(n, 1, 2, 2),
+        labels=torch.arange(n) % classes,
+        test_images=torch.arange(m, dtype=torch.uint8)[:, None, None, None].expand(m, 1, 2, 2),
+        test_labels=torch.arange(m) % classes,
+        class_names={label: f"class {label}" for label in range(classes)},
+    )
+
+
+def classes_of(tasks: list[Task]) -> list[tuple[int, ...]]:
+    return [task.classes for task in tasks]
+
+
+def test_equal_tasks_in_ascending_order_partition_the_dataset() -> None:
+    toy = dataset()
+    tasks = split_tasks(toy, DataConfig(tasks=5))
+    assert classes_of(tasks) == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+    assert torch.equal(torch.cat([task.rows for task in tasks]).sort().values, torch.arange(200))
+    assert torch.equal(torch.cat([task.test_rows for task in tasks]).sort().values, torch.arange(40))
+    for task in tasks:
+        assert set(task.labels.tolist()) == set(task.test_labels.tolist()) == set(task.classes)
+        assert torch.equal(task.images[:, 0, 0, 0].long() % 10, task.labels)
+        assert torch.equal(task.test_images[:, 0, 0, 0].long() % 10, task.test_labels)
+        assert torch.equal(task.rows, task.rows.sort().values)
+
+
+def test_tasks_share_the_datasets_memory() -> None:
+    toy = dataset()
+    assert all(task.dataset is toy for task in split_tasks(toy, DataConfig()))
+
+
+def test_sizes_by_hand_take_the_place_of_the_number() -> None:
+    tasks = split_tasks(dataset(), DataConfig(tasks=3, task_sizes=(5, 2, 2, 1)))
+    assert classes_of(tasks) == [(0, 1, 2, 3, 4), (5, 6), (7, 8), (9,)]
+
+
+def test_a_given_order() -> None:
+    order = (9, 0, 8, 1, 7, 2, 6, 3, 5, 4)
+    tasks = split_tasks(dataset(), DataConfig(tasks=2, class_order=order))
+    assert classes_of(tasks) == [(9, 0, 8, 1, 7), (2, 6, 3, 5, 4)]
+
+
+def test_a_shuffled_order_depends_on_its_seed_alone() -> None:
+    first, again, other = (
+        classes_of(split_tasks(dataset(), DataConfig(tasks=2, class_order_seed=seed))) for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    assert sorted(sum(first, ())) == list(range(10))
+
+
+def test_a_subset_takes_its_share_of_each_class_and_leaves_the_test_images() -> None:
+    tasks = split_tasks(dataset(), DataConfig(subset=0.2))
+    assert all(task.labels.bincount()[list(task.classes)].tolist() == [4, 4] for task in tasks)
+    assert sum(len(task.test_rows) for task in tasks) == 40
+
+
+def rows(**settings: object) -> dict[int, list[int]]:
+    """The chosen training images of each class."""
+    tasks = split_tasks(dataset(), DataConfig(**settings))
+    return {label: task.rows[task.labels == label].tolist() for task in tasks for label in task.classes}
+
+
+def test_a_subset_depends_on_its_seed_and_not_on_the_order_of_classes() -> None:
+    assert rows(subset=0.5) == rows(subset=0.5, class_order_seed=3, tasks=2)
+    assert rows(subset=0.5) != rows(subset=0.5, subset_seed=1)
+
+
+@pytest.mark.parametrize("smaller", [{"subset": 0.2}, {"subset": 0.5, "limit": 3}, {"limit": 4}])
+def test_a_smaller_choice_is_part_of_a_larger_one(smaller: dict) -> None:
+    larger = rows(subset=0.5)
+    assert all(set(chosen) <= set(larger[label]) for label, chosen in rows(**smaller).items())
+
+
+def test_classes_are_not_all_thinned_at_the_same_places() -> None:
+    positions = {tuple(row // 10 for row in chosen) for chosen in rows(subset=0.5).values()}
+    assert len(positions) > 5
+
+
+def test_halved_tasks() -> None:
+    tasks = split_tasks(dataset(), DataConfig(halved_tasks=(2, 4)))
+    assert [len(task.rows) for task in tasks] == [40, 20, 40, 20, 40]
+    assert [len(task.test_rows) for task in tasks] == [8] * 5
+    tasks = split_tasks(dataset(), DataConfig(halved_tasks=(1,), halved_share=0.25, subset=0.8))
+    assert [len(task.rows) for task in tasks] == [8, 32, 32, 32, 32]
+
+
+def test_a_limit_holds_for_training_and_test_images() -> None:
+    tasks = split_tasks(dataset(), DataConfig(limit=3))
+    assert [len(task.rows) for task in tasks] == [6] * 5
+    assert [len(task.test_rows) for task in tasks] == [6] * 5
+    assert [len(task.rows) for task in split_tasks(dataset(), DataConfig(limit=1000))] == [40] * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks": 3}, "Expected a number of tasks that divides the 10 classes of toy but got 3."),
+        ({"tasks": 20}, "Expected a number of tasks that divides the 10 classes of toy but got 20"),
+        ({"task_sizes": (5, 4)}, "Expected data.task_sizes to add up to the 10 classes of toy but 5 + 4 = 9."),
+        ({"task_sizes": (5, 6)}, "Expected data.task_sizes to add up to the 10 classes of toy but 5 + 6 = 11."),
+        ({"class_order": tuple(range(9))}, "to name each of the 10 classes once but got 9 without [9]."),
+        ({"class_order": (*range(9), 12)}, "to name each of the 10 classes once but got [12] that are no classes."),
+        ({"halved_tasks": (2, 6)}, "Expected data.halved_tasks among the 5 tasks but got 6."),
+        (
+            {"subset": 0.05},
+            "Expected at least 2 training images of class 0 (class 0) but a share of 0.05 leaves 1 of 20",
+        ),
+        ({"halved_tasks": (2,), "halved_share": 0.01}, "class 2 (class 2) but a share of 0.01 leaves 0 of 20"),
+    ],
+)
+def test_what_does_not_divide_or_exist_is_refused_with_the_numbers(settings: dict, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        split_tasks(dataset(), DataConfig(**settings))
+    assert message in str(caught.value)
+
+
+def test_description_of_a_stream() -> None:
+    config = DataConfig(task_sizes=(1, 9), class_order=(4, *range(4), *range(5, 10)), halved_tasks=(1,))
+    first, second = describe_stream(split_tasks(dataset(), config))
+    assert (first.number, first.classes, first.names) == (1, (4,), ("class 4",))
+    assert (first.images, first.test_images) == ((10,), (4,))
+    assert (second.number, second.names[0], second.images, second.test_images) == (2, "class 0", (20,) * 9, (4,) * 9)
