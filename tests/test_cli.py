@@ -75,7 +75,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: digits"),
+        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: best-"),
         (["run", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["run", "--game.epochs", "0"], "error: Expected game.epochs to be at least 1 but got 0."),
         (["run", "--game.epochs", "many"], "invalid literal for int()"),

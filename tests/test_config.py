@@ -1,12 +1,21 @@
 """Settings: defaults are the paper's, recipes say what they change, mistakes are named."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from ictrl import ConfigError, Recipe, load_recipe, recipe_names
-from ictrl.config import recipe_from_table, recipe_to_table, to_toml
+from ictrl.config import (
+    DataConfig,
+    GameConfig,
+    MemoryConfig,
+    NetworkConfig,
+    ObjectiveConfig,
+    recipe_from_table,
+    recipe_to_table,
+    to_toml,
+)
 
 
 def test_the_defaults_are_the_papers_for_cifar10() -> None:
@@ -25,6 +34,41 @@ def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
             False,
             False,
         )
+
+
+# d, r, k and tasks as in the paper's "Implementation Details"
+PAPER = {
+    "paper-mnist-5": ("mnist", 1, 6, 10, 5),
+    "paper-mnist-10": ("mnist", 1, 6, 10, 10),
+    "paper-cifar10-5": ("cifar10", 3, 12, 20, 5),
+    "paper-cifar10-10": ("cifar10", 3, 12, 20, 10),
+    "paper-cifar100-5": ("cifar100", 3, 10, 20, 5),
+    "paper-cifar100-10": ("cifar100", 3, 10, 20, 10),
+    "paper-cifar100-20": ("cifar100", 3, 10, 20, 20),
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
+    dataset, channels, r, k, tasks = PAPER[name]
+    assert load_recipe(name) == Recipe(
+        name=name,
+        description=load_recipe(name).description,
+        network=NetworkConfig(image_size=32, channels=channels, width=64, feature_dim=128),
+        objective=ObjectiveConfig(lambda_new=10, gamma_old=1, eps_sq=1),
+        memory=MemoryConfig(directions=r, neighbours=k, samples=k),
+        game=GameConfig(epochs=120, first_epochs=120, learning_rate=1e-4, beta1=0.5, beta2=0.999),
+        data=DataConfig(name=dataset, tasks=tasks),
+    )
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_each_has_its_best(name: str) -> None:
+    """The same stream and the same networks; they differ in how it is learned."""
+    paper, best = load_recipe(name), load_recipe(name.replace("paper", "best"))
+    assert (best.data, best.network, best.objective.lambda_new) == (paper.data, paper.network, 3)
+    assert (best.anchors.replayed, best.anchors.new, best.memory.transport) == (20, 5, True)
+    assert best.game.flips == (paper.data.name != "mnist")  # a mirrored digit is another sign
 
 
 def test_digits_and_digits_paper_differ_in_method_alone() -> None:
@@ -89,12 +133,78 @@ def test_mistakes_are_named(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_unknown_recipes_name_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"got 'digit' \(did you mean 'digits'\?\). Known recipes: digits, digits-paper"
-    ):
+    known = ", ".join(recipe_names())
+    with pytest.raises(ConfigError, match=rf"got 'digit' \(did you mean 'digits'\?\). Known recipes: {known}; or give"):
         load_recipe("digit")
     with pytest.raises(ConfigError, match="could not read .*none.toml"):
         load_recipe(tmp_path / "none.toml")
+
+
+def test_recipes_are_in_natural_order() -> None:
+    names = [name for name in recipe_names() if name.startswith("paper-cifar")]
+    assert names == [name for name in PAPER if "cifar" in name]
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+
+
+def test_a_base_is_changed_setting_by_setting(tmp_path: Path) -> None:
+    write(tmp_path, own='base = "best-cifar10-5"\nseed = 3\n[game]\nepochs = 7\n[data]\ntasks = 2')
+    base, own = load_recipe("best-cifar10-5"), load_recipe(tmp_path / "own.toml")
+    assert own == replace(
+        base,
+        name="own",
+        description="",
+        seed=3,
+        game=replace(base.game, epochs=7),
+        data=replace(base.data, tasks=2),
+    )
+    assert "base" not in to_toml(own)
+
+
+def test_a_base_may_be_a_file_beside_it_and_have_one_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shared").mkdir()
+    write(tmp_path / "shared", parent='base = "../grandparent.toml"\n[memory]\nsamples = 8')
+    write(
+        tmp_path,
+        grandparent='name = "old"\ndescription = "first"\nbase = "digits"\n[memory]\nsamples = 7\ndirections = 5',
+        child='base = "shared/parent.toml"\ndescription = "third"\n[network]\nwidth = 3',
+    )
+    monkeypatch.chdir(tmp_path / "shared")  # a base is looked for beside the file
+    child = load_recipe("../child.toml")
+    assert (child.name, child.description) == ("child", "third")
+    assert (child.memory.samples, child.memory.directions, child.network.width) == (8, 5, 3)
+    assert child.anchors == load_recipe("digits").anchors
+    assert load_recipe("../grandparent.toml").name == "old"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"own": 'base = "own.toml"'}, "a circle, DIR/own.toml → DIR/own.toml: leave one out."),
+        (
+            {"own": 'base = "b.toml"', "b": 'base = "c.toml"', "c": 'base = "b.toml"'},
+            "Expected a base that needs no other in the end but got a circle, DIR/b.toml → DIR/c.toml → DIR/b.toml:",
+        ),
+        (
+            {"own": 'base = "none.toml"'},
+            "Expected a recipe file as the base of DIR/own.toml but could not read DIR/none",
+        ),
+        ({"own": 'base = "best-mnist"'}, "Expected a recipe as the base of DIR/own.toml but got 'best-mnist' (did you"),
+        ({"own": "base = 3"}, "Expected base to be a text but got 3 in DIR/own.toml."),
+        ({"own": 'base = "digits"\ngame = 3'}, "Expected game to be a table but got 3."),
+        ({"own": 'base = "b.toml"', "b": "game = ["}, "Expected TOML in DIR/b.toml but got"),
+        ({"own": '[game]\nbase = "digits"'}, "Expected a known setting but got 'game.base'"),
+    ],
+)
+def test_bases_that_lead_nowhere(files: dict[str, str], message: str, tmp_path: Path) -> None:
+    write(tmp_path, **files)
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(tmp_path / "own.toml")
+    assert message in str(caught.value).replace(str(tmp_path), "DIR")
+    assert "\n" not in str(caught.value)
 
 
 def test_every_setting_has_a_help_text() -> None:

@@ -1,12 +1,15 @@
 """Every setting, once: frozen dataclasses, one per concern, and the recipes that fill them.
 
-A recipe is a TOML file with one table per dataclass. What it leaves out keeps the default below, and the defaults are
-the paper's settings for CIFAR-10, with everything beyond the paper switched off.
+A recipe is a TOML file with one table per dataclass. What it leaves out it takes from the recipe that it names as its
+`base`, or else from the defaults below, which are the paper's settings for CIFAR-10, with everything beyond the paper
+switched off.
 """
 
 import difflib
 import json
 import math
+import os
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
@@ -233,36 +236,68 @@ class Recipe:
 
 
 def recipe_names() -> list[str]:
-    """Names that `load_recipe` knows."""
+    """Names that `load_recipe` knows, five tasks before ten."""
     files = resources.files("ictrl").joinpath("recipes").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
+    return sorted(
+        names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+    )
 
 
 def load_recipe(name: str | Path) -> Recipe:
     """A recipe by name, or from a TOML file of one's own.
 
+    A file that says `base = "NAME"` changes that recipe, or the file of that path beside it, setting by setting. What a
+    recipe is called and says of itself is its own.
+
     >>> load_recipe("digits").network.image_size
     16
     """
-    if str(name) in recipe_names():
-        text = resources.files("ictrl").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
-        stem = str(name)
-    elif Path(name).suffix == ".toml":
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"Expected a recipe file but could not read {name}: {error}.") from None
-        stem = Path(name).stem
-    else:
-        raise ConfigError(
-            f"Expected a recipe but got {str(name)!r}{_nearest(str(name), recipe_names())}. "
-            f"Known recipes: {', '.join(recipe_names())}; or give the path of a .toml file."
-        )
+    packaged = str(name) in recipe_names()
+    return recipe_from_table({"name": str(name) if packaged else Path(name).stem, **_read_recipe(str(name), ())})
+
+
+def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
+    """The tables of a recipe over those of its base; the heirs are the files that led here by their bases."""
+    if name in heirs:
+        circle = " → ".join([*heirs[heirs.index(name) :], name])
+        raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
+    table = _parse_toml(name, heirs)
+    base = table.pop("base", None)
+    if base is None:
+        return table
+    if not isinstance(base, str):
+        raise ConfigError(f"Expected base to be a text but got {base!r} in {name}.")
+    if base not in recipe_names() and Path(base).suffix == ".toml":
+        base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
+    inherited = _read_recipe(base, (*heirs, name))
+    return _merged({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
+
+
+def _parse_toml(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
+    asked = f" as the base of {heirs[-1]}" if heirs else ""
     try:
-        table = tomllib.loads(text)
+        if name in recipe_names():
+            text = resources.files("ictrl").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
+        elif Path(name).suffix == ".toml":
+            text = Path(name).read_text(encoding="utf-8")
+        else:
+            raise ConfigError(
+                f"Expected a recipe{asked} but got {name!r}{_nearest(name, recipe_names())}. "
+                f"Known recipes: {', '.join(recipe_names())}; or give the path of a .toml file."
+            )
+        return tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Expected a recipe file{asked} but could not read {name}: {error}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
-    return recipe_from_table({"name": stem, **table})
+
+
+def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """The table over its base, key by key where both have a table."""
+    pairs = {key: (base[key], value) for key, value in table.items() if key in base}
+    tables = {key: _merged(*pair) for key, pair in pairs.items() if all(isinstance(item, dict) for item in pair)}
+    return {**base, **table, **tables}
 
 
 def recipe_from_table(table: dict[str, Any]) -> Recipe:
