@@ -14,6 +14,7 @@ from rich.table import Table
 
 import ictrl
 from ictrl import experiment
+from ictrl.cli import data, use
 from ictrl.config import Recipe, load_recipe, recipe_names
 from ictrl.data import Task
 from ictrl.errors import NonFiniteError, UserError
@@ -55,6 +56,17 @@ class RecipesCommand:
     pass
 
 
+Command = (
+    RunCommand
+    | use.PredictCommand
+    | use.SampleCommand
+    | data.DataListCommand
+    | data.DataDownloadCommand
+    | data.DataShowCommand
+    | RecipesCommand
+)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -64,8 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"ictrl {ictrl.__version__}")
         return 0
     try:
-        command = parse(arguments)
-        return run(command) if isinstance(command, RunCommand) else recipes()
+        return dispatch(parse(arguments))
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
@@ -76,33 +87,72 @@ def main(arguments: list[str] | None = None) -> int:
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
 
 
-def parse(arguments: list[str]) -> RunCommand | RecipesCommand:
+def parse(arguments: list[str]) -> Command:
     """The command that was typed. A recipe's values are the defaults that options override, so it is read first."""
-    typed = arguments[1] if arguments[:1] == ["run"] and len(arguments) > 1 else "-"
-    name = DEFAULT_RECIPE if typed.startswith("-") else typed
-    command = _parse_with(name, arguments)
-    if isinstance(command, RunCommand) and command.recipe != name:  # the recipe was typed after an option
-        command = _parse_with(command.recipe, arguments)
+    run_name, show_name = _word_after(["run"], arguments), _word_after(["data", "show"], arguments)
+    command = _parse_with(run_name, show_name, arguments)
+    if isinstance(command, RunCommand) and command.recipe != run_name:  # the recipe was typed after an option
+        command = _parse_with(command.recipe, show_name, arguments)
+    if isinstance(command, data.DataShowCommand) and command.what != show_name:
+        command = _parse_with(run_name, command.what, arguments)
     return command
 
 
-def _parse_with(name: str, arguments: list[str]) -> RunCommand | RecipesCommand:
-    default = RunCommand(name, settings=load_recipe(name))
+def _word_after(words: list[str], arguments: list[str]) -> str:
+    """What follows these words; the default recipe if it is an option or nothing."""
+    typed = arguments[len(words)] if arguments[: len(words)] == words and len(arguments) > len(words) else "-"
+    return DEFAULT_RECIPE if typed.startswith("-") else typed
+
+
+def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
+    def subcommand(name: str, text: str, **default: Any) -> Any:
+        """All of its help for a command that was typed; in a list of commands its first line."""
+        shown = text if name in arguments else text.splitlines()[0]
+        return tyro.conf.subcommand(name, description=shown, **default)
+
+    run_default = RunCommand(run_name, settings=load_recipe(run_name))
+    show_default = data.show_default(show_name)
+    data_commands = (
+        Annotated[data.DataListCommand, subcommand("list", data.LIST_HELP)]
+        | Annotated[data.DataDownloadCommand, subcommand("download", data.DOWNLOAD_HELP)]
+        | Annotated[data.DataShowCommand, subcommand("show", data.SHOW_HELP, default=show_default)]
+    )
     commands = (
-        Annotated[RunCommand, tyro.conf.subcommand("run", default=default, description=RUN_HELP)]
-        | Annotated[RecipesCommand, tyro.conf.subcommand("recipes", description=RECIPES_HELP)]
+        Annotated[RunCommand, subcommand("run", RUN_HELP, default=run_default)]
+        | Annotated[use.PredictCommand, subcommand("predict", use.PREDICT_HELP)]
+        | Annotated[use.SampleCommand, subcommand("sample", use.SAMPLE_HELP)]
+        | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
+        | Annotated[RecipesCommand, subcommand("recipes", RECIPES_HELP)]
     )
     description = (
         "Learn image classes one task after another, without keeping an old image. `ictrl run` is a good beginning.\n\n"
-        "Also: --version, and --debug with any command for the traceback of an error."
+        "Also: --help after any command, --version, and --debug with any command for the traceback of an error."
     )
-    command: RunCommand | RecipesCommand = tyro.cli(
+    command: Command = tyro.cli(
         commands,
         prog="ictrl",
         description=description,
         args=arguments,
     )
     return command
+
+
+def dispatch(command: Command) -> int:
+    match command:
+        case RunCommand():
+            return run(command)
+        case use.PredictCommand():
+            return use.predict(command)
+        case use.SampleCommand():
+            return use.sample(command)
+        case data.DataListCommand():
+            return data.data_list(command)
+        case data.DataDownloadCommand():
+            return data.data_download(command)
+        case data.DataShowCommand():
+            return data.data_show(command)
+        case RecipesCommand():
+            return recipes()
 
 
 def recipes() -> int:

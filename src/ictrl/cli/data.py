@@ -1,0 +1,196 @@
+"""`ictrl data`: which datasets there are, how to get them, and what a stream of tasks would be."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, get_args
+
+import tyro
+from rich.table import Table
+
+from ictrl.cli.output import contact_sheet, open_console
+from ictrl.config import DataConfig, NetworkConfig, Recipe, load_recipe, recipe_names
+from ictrl.data import (
+    Listing,
+    Task,
+    TaskSummary,
+    cache_folder,
+    describe_stream,
+    download,
+    list_datasets,
+    load_dataset,
+    split_tasks,
+)
+from ictrl.errors import InputError
+from ictrl.files import write_atomically
+
+SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
+SHEET = 10  # training images of a class on a sheet
+
+DATA_HELP = """List datasets, fetch them, see what a stream of tasks would be.
+
+Examples:
+  ictrl data list
+  ictrl data download cifar10
+  ictrl data show best-cifar10-5
+"""
+LIST_HELP = """List the datasets, and whether they are at hand.
+
+Example:
+  ictrl data list
+"""
+DOWNLOAD_HELP = """Fetch a dataset from its official site, and check that it is whole.
+
+What is there already is not fetched again. Without network, the error says which files to put where.
+
+Examples:
+  ictrl data download mnist
+  ictrl data download cifar10 --root big-disk/datasets
+"""
+SHOW_HELP = """Print what a stream of tasks would be: the classes of each task, and how many images they have.
+
+Takes a recipe, or a dataset's name (which is one task until --data.tasks or --data.task-sizes says otherwise), and
+the same --data options as `ictrl run`. Nothing is learned. Pictures of your own that cannot be read are named.
+
+Examples:
+  ictrl data show best-cifar10-5 --data.class-order-seed 1
+  ictrl data show folder --data.root pictures --data.task-sizes 2 1
+  ictrl data show mnist --sheet mnist.png
+"""
+
+
+@dataclass(frozen=True)
+class DataListCommand:
+    root: Path | None = None
+    """where to look; by default where downloads go"""
+
+
+@dataclass(frozen=True)
+class DataDownloadCommand:
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """mnist, fashion-mnist, cifar10 or cifar100"""
+    root: Path | None = None
+    """where to put it; by default the folder in the variable ICTRL_DATA, else the platform's cache folder"""
+
+
+@dataclass(frozen=True)
+class DataShowCommand:
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|DATASET")] = SHOWN
+    """a name that `ictrl recipes` or `ictrl data list` lists, or a recipe file of your own"""
+    sheet: Path | None = None
+    """PNG file for a few training images of each class, a row a class in the order in which they arrive"""
+    data: DataConfig = field(default_factory=lambda: load_recipe(SHOWN).data)
+
+
+def show_default(what: str) -> DataShowCommand:
+    """The command before any option: its defaults are the data settings of the recipe or dataset that is named."""
+    return DataShowCommand(what, data=recipe_or_dataset(what).data)
+
+
+def recipe_or_dataset(name: str) -> Recipe:
+    """The recipe of that name, or the dataset as one task, at a size that its pictures have or nearly have."""
+    datasets = {listing.name: listing for listing in list_datasets()}
+    if name in recipe_names() or name.endswith(".toml"):
+        return load_recipe(name)
+    if name in get_args(DataConfig.__annotations__["name"]):
+        network = NetworkConfig(channels=datasets[name].channels or 3)
+        return Recipe(name=name, network=network, data=DataConfig(name=name, tasks=1))  # type: ignore[arg-type]
+    near = difflib.get_close_matches(name, [*datasets, *recipe_names()], n=1)
+    guess = f" (did you mean {near[0]!r}?)" if near else ""
+    raise InputError(
+        f"Expected a recipe or a dataset but got {name!r}{guess}: `ictrl recipes` and `ictrl data list` list them."
+    )
+
+
+def data_list(command: DataListCommand) -> int:
+    table = Table("name", box=None, pad_edge=False)
+    for title in ("classes", "training", "test"):
+        table.add_column(title, justify="right")
+    for title in ("images", "at hand", "what it is"):
+        table.add_column(title)
+    for listing in list_datasets(command.root):
+        counts = (listing.classes, listing.images, listing.test_images)
+        size = _size(listing.side, listing.channels) if listing.side and listing.channels else ""
+        table.add_row(listing.name, *map(_count, counts), size, _at_hand(listing), listing.description)
+    console = open_console()
+    console.print(table)
+    console.print(
+        f"\nLooked for in {command.root or cache_folder()}. `ictrl data download NAME` fetches what is not there."
+    )
+    return 0
+
+
+def data_download(command: DataDownloadCommand) -> int:
+    folder = download(command.name, command.root)
+    use = f"; use it with --data.root {command.root}" if command.root else ""
+    open_console().print(f"{command.name} is in {folder}{use}.")
+    return 0
+
+
+def data_show(command: DataShowCommand) -> int:
+    """Print the stream task by task, with what was skipped on the way, and write the sheet if one is wanted."""
+    if command.sheet is not None and command.sheet.suffix.lower() != ".png":
+        raise InputError(f"Expected --sheet to be a file that ends in .png but got {command.sheet}.")
+    network = recipe_or_dataset(command.what).network
+    dataset = load_dataset(command.data, network.image_size, network.channels)
+    tasks = split_tasks(dataset, command.data)
+    console = open_console()
+    console.print(stream_table(describe_stream(tasks)))
+    classes, numbers = len(dataset.class_names), (len(task.rows) for task in tasks)
+    console.print(
+        f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {_plural(classes, 'class', 'classes')} in "
+        f"{_plural(len(tasks), 'task', 'tasks')}, {sum(numbers):,} training and "
+        f"{sum(len(task.test_rows) for task in tasks):,} test images."
+    )
+    if dataset.skipped:
+        console.print(f"\n{_plural(len(dataset.skipped), 'file was', 'files were')} skipped:")
+        for line in dataset.skipped:
+            console.print(f"  {line}")
+    if command.sheet is not None:
+        write_atomically(command.sheet, training_sheet(tasks))
+        console.print(f"\nTraining images of each class, a row a class: {command.sheet}")
+    return 0
+
+
+def stream_table(summaries: Sequence[TaskSummary]) -> Table:
+    """A row a task; beside each class the number of its training and test images."""
+    table = Table("task", box=None, pad_edge=False)
+    for title in ("training", "test"):
+        table.add_column(title, justify="right")
+    table.add_column("classes (training + test images)")
+    for summary in summaries:
+        classes = []
+        for label, name, images, test_images in zip(
+            summary.classes, summary.names, summary.images, summary.test_images
+        ):
+            named = str(label) if name == str(label) else f"{label} {name}"
+            classes.append(f"{named} ({images:,} + {test_images:,})")
+        counts = (_count(sum(summary.images)), _count(sum(summary.test_images)))
+        table.add_row(str(summary.number), *counts, ", ".join(classes))
+    return table
+
+
+def training_sheet(tasks: Sequence[Task]) -> bytes:
+    """The first training images of every class, in the order of arrival."""
+    rows = []
+    for task in tasks:
+        labels = task.labels
+        rows += [task.dataset.images[task.rows[labels == label][:SHEET]] for label in task.classes]
+    return contact_sheet(rows)
+
+
+def _at_hand(listing: Listing) -> str:
+    return {True: "yes", False: "no", None: ""}[listing.present]
+
+
+def _size(side: int, channels: int) -> str:
+    return f"{side}×{side} " + {1: "grey", 3: "colour"}.get(channels, f"with {channels} channels")
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
