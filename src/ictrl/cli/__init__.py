@@ -1,5 +1,6 @@
 """The command line: parsing and printing only."""
 
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -70,6 +71,8 @@ Command = (
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
+        sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     if arguments == ["--version"]:
