@@ -82,6 +82,9 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
+            for unfinished in [*path.glob(".*"), *folder.checkpoints.glob(".*")]:
+                if unfinished.name != LOCK:  # a process was killed while it wrote this
+                    unfinished.unlink()
             yield folder
 
     @classmethod

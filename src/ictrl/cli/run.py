@@ -130,8 +130,8 @@ def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path)
     replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
     learned = len(results["tasks"])
-    console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml, and the learner:")
-    console.print(f'ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
+    console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml.", soft_wrap=True)
+    console.print(f'The learner: ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
 
 
 def print_results(console: Console, results: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Watch(Listener):
             for line in dataset.skipped:
                 print(f"  {line}", file=sys.stderr)
         if position.done == len(tasks):
-            self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.")
+            self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.", soft_wrap=True)
         elif position.done or position.epoch:
             where = (
                 f"after {position.epoch} epochs of task {position.done + 1}" if position.epoch else "at its beginning"
