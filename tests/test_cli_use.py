@@ -10,10 +10,11 @@ from PIL import Image
 
 from ictrl import ICTRL
 from ictrl.cli import main
-from ictrl.cli.use import class_names, find_label
+from ictrl.cli.use import find_label
 from ictrl.errors import InputError
 
 COLOURS = {"blue": (30, 60, 220), "green": (40, 190, 60), "red": (220, 40, 30)}
+NEWEST = Path("checkpoint") / "after-task-002.safetensors"
 RECIPE = """
 base = "digits"
 device = "cpu"
@@ -69,9 +70,6 @@ def run(pictures: Path) -> Path:
     recipe, out = pictures.parent / "own.toml", pictures.parent / "run"
     recipe.write_text(RECIPE)
     assert call("run", recipe, "--data.root", pictures, "--out", out) == 0
-    results = json.loads((out / "results.json").read_text())
-    results["class_names"] = dict(enumerate(COLOURS))
-    (out / "results.json").write_text(json.dumps(results))
     return out
 
 
@@ -109,10 +107,25 @@ def test_predict_prints_json(run: Path, new: Path, capsys: pytest.CaptureFixture
     assert {entry["label"]: entry["class"] for entry in prediction["residuals"]} == dict(enumerate(COLOURS))
 
 
-def test_a_learner_file_serves_without_names(run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copy(run / "checkpoint" / "learner.safetensors", "mine.safetensors")
-    assert call("predict", "mine.safetensors", "red.png", "--device", "cpu") == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["red.png", "2"]
+def test_a_learner_file_serves_too(run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(run / NEWEST, "mine.safetensors")
+    ICTRL.load(run / NEWEST, device="cpu").save("nameless.safetensors")
+    for file, expected in {"mine": "red", "nameless": "2"}.items():
+        assert call("predict", f"{file}.safetensors", "red.png", "--device", "cpu") == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["red.png", expected]
+
+
+def test_a_damaged_checkpoint_is_passed_over(run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(run, "damaged")
+    newest = Path("damaged") / NEWEST
+    newest.write_bytes(newest.read_bytes()[:-1] + b"!")
+    assert call("predict", "damaged", "blue.png", "--device", "cpu") == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(
+        "warning: Expected a saved learner but damaged/checkpoint/after-task-002.safetensors"
+    )
+    assert captured.out.splitlines()[1].split()[:2] == ["blue.png", "blue"]
+    assert "red" not in captured.out  # which was learned in the second task
 
 
 def test_what_cannot_be_read_is_named_after_the_others(
@@ -153,8 +166,8 @@ def test_names_with_brackets_and_long_paths_are_printed_whole(
     ("arguments", "message"),
     [
         (["predict", "RUN"], "error: Expected at least one picture but got none: name the files after the run."),
-        (["predict", "none", "red.png"], "error: Expected a run folder or a saved learner but none is not there"),
-        (["predict", ".", "red.png"], "error: Expected a run folder but . has no checkpoint/learner.safetensors in it"),
+        (["predict", "none", "red.png"], "error: Expected a run folder but none has no config.toml: `ictrl run --out"),
+        (["predict", ".", "red.png"], "error: Expected a run folder but . has no config.toml"),
         (["predict", "red.png", "red.png"], "error: Expected a saved learner but red.png is cut short or of another"),
         (["predict", "RUN", "red.png", "--device", "cuda:99"], "error: Expected a device of this machine (auto, cpu"),
         (["predict"], "RUN"),
@@ -172,7 +185,7 @@ def test_names_with_brackets_and_long_paths_are_printed_whole(
             ["sample", "RUN", "--label", "0", "-o", "a.png", "--direction", "3"],
             "error: Expected direction from 0 to 2 for label 0 but got 3.",
         ),
-        (["sample", "none", "--label", "0", "-o", "a.png"], "error: Expected a run folder or a saved learner but none"),
+        (["sample", "none", "--label", "0", "-o", "a.png"], "error: Expected a run folder but none has no"),
         (["sample", "RUN", "--label", "0"], "--out"),
     ],
 )
@@ -196,7 +209,7 @@ def test_sample_writes_a_sheet(run: Path, new: Path, capsys: pytest.CaptureFixtu
     with Image.open("sheet.png") as sheet:
         assert (sheet.format, sheet.mode, sheet.size) == ("PNG", "RGB", (8 * 32, 8 * 32))  # 3 · (8 + 2) + 2, enlarged
         pixels = np.asarray(sheet)[::8, ::8]
-    replayed = ICTRL.load(run / "checkpoint" / "learner.safetensors", device="cpu").sample(1, 9)
+    replayed = ICTRL.load(run / NEWEST, device="cpu").sample(1, 9)
     for i, picture in enumerate(replayed.permute(0, 2, 3, 1)):
         top, left = 2 + 10 * (i // 3), 2 + 10 * (i % 3)
         assert np.array_equal(pixels[top : top + 8, left : left + 8], picture)
@@ -249,10 +262,3 @@ def test_a_name_goes_before_a_number() -> None:
     assert [find_label(given, learned) for given in ("1", "cat", "0", "5")] == [0, 1, 0, 5]
     with pytest.raises(InputError, match="learned are 0 1, 1 cat, 5."):
         find_label("dog", learned)
-
-
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"class_names": 3}', '{"class_names": {"a": "b"}}'])
-def test_without_names_there_are_numbers(content: str | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "results.json").write_text(content)
-    assert class_names(tmp_path) == {}

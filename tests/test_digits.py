@@ -11,7 +11,7 @@ import torch
 from ictrl import ICTRL, InputError, load_recipe
 from ictrl.config import DataConfig, GameConfig
 from ictrl.data import load_dataset, split_tasks
-from ictrl.experiment import LEARNER, Listener, run
+from ictrl.experiment import Listener, run
 
 
 def test_the_split_is_fixed() -> None:
@@ -60,10 +60,16 @@ def test_results_hold_the_contract(finished: tuple[Path, dict[str, Any], ICTRL])
     out, results, learner = finished
     assert json.loads((out / "results.json").read_text()) == results
     for protocol in ("memory", "reencoded", "floor"):
-        assert set(results[protocol]) == {"seen", "last", "average", "forgetting", "matrix"}
+        extra = {"confusion"} if protocol != "floor" else set()
+        assert set(results[protocol]) == {"seen", "last", "average", "forgetting", "matrix"} | extra
         assert [[a is not None for a in row] for row in results[protocol]["matrix"]] == [
             [j <= t for j in range(5)] for t in range(5)
         ]
+    for protocol in ("memory", "reencoded"):
+        confusion = torch.tensor(results[protocol]["confusion"])
+        assert confusion.sum(1).tolist() == [36, 37, 36, 37, 37, 37, 37, 36, 35, 36]
+        assert int(confusion.diagonal().sum()) / 364 == pytest.approx(results[protocol]["last"], abs=1e-6)
+    assert results["class_names"] == {str(label): str(label) for label in range(10)}
     assert results["complete"] is True
     assert results["tasks"] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert results["memory_bytes"] == learner.memory.nbytes
@@ -86,7 +92,10 @@ def test_the_run_folder_is_complete(finished: tuple[Path, dict[str, Any], ICTRL]
     assert (lines[0]["task"], lines[0]["epoch"], lines[-1]["task"], lines[-1]["epoch"]) == (1, 1, 5, game.epochs)
     assert "encoder.anchor_replayed" in lines[-1]
     images = load_dataset(DataConfig(), 16, 1).test_images
-    assert torch.equal(ICTRL.load(out / LEARNER, device="cpu").predict(images), learner.predict(images))
+    assert torch.equal(
+        ICTRL.load(out / "checkpoint" / "after-task-005.safetensors", device="cpu").predict(images),
+        learner.predict(images),
+    )
 
 
 def short(tasks: int = 5) -> Any:
@@ -113,7 +122,9 @@ def test_what_was_done_before_a_stop_stays(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["complete"] is False
     assert len(results["memory"]["seen"]) == 2
-    assert ICTRL.load(tmp_path / "run" / LEARNER, device="cpu").classes_.tolist() == [0, 1, 2, 3]
+    assert ICTRL.load(
+        tmp_path / "run" / "checkpoint" / "after-task-002.safetensors", device="cpu"
+    ).classes_.tolist() == [0, 1, 2, 3]
 
 
 def test_a_folder_in_use_is_refused_and_untouched(tmp_path: Path) -> None:

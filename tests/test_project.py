@@ -28,6 +28,7 @@ ROOMS = [
     "learner",
     "data",
     "metrics",
+    "runs",
     "experiment",
     "report",
     "cli",

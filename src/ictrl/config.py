@@ -212,6 +212,20 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class CheckpointConfig:
+    """How often a run can be resumed from, besides the end of each task. It changes no result."""
+
+    every_epochs: int = 0
+    """write a checkpoint after so many epochs of a task; 0 for never"""
+    every_minutes: float = 10.0
+    """write a checkpoint after so many minutes of a task; 0 for never"""
+
+    def __post_init__(self) -> None:
+        _require(self.every_epochs >= 0, self, "every_epochs", "at least 0")
+        _require(_finite(self.every_minutes) and self.every_minutes >= 0, self, "every_minutes", "at least 0")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides a run."""
 
@@ -230,6 +244,7 @@ class Recipe:
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     game: GameConfig = field(default_factory=GameConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
@@ -308,6 +323,18 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
 def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
     """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
     return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
+
+
+def differences(one: Recipe, other: Recipe) -> list[str]:
+    """The settings that decide results and differ, as `name: this → that`."""
+    ignored = {"name", "description", "device", "checkpoint"}
+    tables = [{k: v for k, v in recipe_to_table(recipe).items() if k not in ignored} for recipe in (one, other)]
+    flat = [
+        {f"{key}.{inner}": v for key, value in table.items() if isinstance(value, dict) for inner, v in value.items()}
+        | {key: value for key, value in table.items() if not isinstance(value, dict)}
+        for table in tables
+    ]
+    return [f"{key}: {flat[0][key]} → {flat[1][key]}" for key in flat[0] if flat[0][key] != flat[1][key]]
 
 
 def to_toml(recipe: Recipe) -> str:

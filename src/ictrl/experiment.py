@@ -1,4 +1,4 @@
-"""A stream of tasks through a learner, and a folder that tells the whole story.
+"""A stream of tasks through a learner, measured after every task, in a folder that can be stopped and resumed.
 
 After every task the learner is measured under two protocols, which are never mixed:
 
@@ -7,15 +7,12 @@ After every task the learner is measured under two protocols, which are never mi
   old ones included, under the current encoder. It needs the data that the method says it does not keep.
 
 Beside them stands a floor: the same networks untrained, reencoded. What lies below it was not learned.
-
-A run folder holds `config.toml`, `metrics.jsonl` (a line an epoch), `checkpoint/learner.safetensors`, `results.json`
-and `figures/`; all but the figures are up to date after each task.
 """
 
 import json
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,32 +20,39 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import ictrl
 from ictrl.classifier import NearestSubspace
-from ictrl.config import Recipe, recipe_to_table, to_toml
-from ictrl.data import Task, load_dataset, split_tasks
-from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.config import CheckpointConfig, Recipe, recipe_to_table
+from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
-from ictrl.metrics import Scores, summarise
+from ictrl.metrics import confusion, summarise
+from ictrl.runs import Position, RunFolder
 
-LEARNER = Path("checkpoint") / "learner.safetensors"
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
+PROTOCOLS = ("memory", "reencoded")
 
 
 class Listener:
     """What someone watching a run is told. Each method does nothing until it is overridden."""
 
+    def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
+        """The run begins, or goes on from a position."""
+
     def on_task(self, index: int, total: int, task: Task) -> None:
         """A task, counted from 0, is about to be learned."""
 
-    def on_epoch(self, report: EpochReport) -> None:
-        """An epoch has passed."""
+    def on_epoch(self, index: int, report: EpochReport) -> None:
+        """An epoch of that task has passed."""
 
     def on_measured(self, results: dict[str, Any]) -> None:
         """A task was learned and measured: what `results.json` holds now."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A run stopped on request; everything needed to go on is in its folder."""
 
 
 @dataclass
@@ -60,6 +64,8 @@ class Measured:
     memory: list[list[float]] = field(default_factory=list)
     reencoded: list[list[float]] = field(default_factory=list)
     replay: list[float] = field(default_factory=list)
+    confusion: dict[str, list[list[int]]] = field(default_factory=dict)
+    """under each protocol after the newest task; rows: true class, columns: predicted"""
     seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floor": 0.0})
 
     @contextmanager
@@ -71,64 +77,148 @@ class Measured:
         self.seconds[phase] += time.perf_counter() - start
 
 
-def run(recipe: Recipe, out: Path, listener: Listener | None = None) -> tuple[dict[str, Any], ICTRL]:
-    """Learn the recipe's stream task by task, measure, and fill the run folder; returns the results and the learner."""
-    listener = listener or Listener()
-    dataset = load_dataset(recipe.data, recipe.network.image_size, recipe.network.channels)
-    tasks = split_tasks(dataset, recipe.data)
+def run(
+    recipe: Recipe, out: Path, listener: Listener | None = None, stop: Callable[[], bool] = lambda: False
+) -> tuple[dict[str, Any], ICTRL]:
+    """Learn the recipe's stream in a new run folder; returns what `results.json` holds, and the learner.
+
+    Where `stop` gives True after an epoch, the run is written down and `Stopped` raised.
+    """
+    dataset, tasks = _stream(recipe)  # a mistake in the data shows before a folder is made
     learner = ICTRL(recipe)
-    prepare_folder(out)
-    write_atomically(out / "config.toml", to_toml(recipe).encode())
+    with RunFolder.create(out, recipe) as folder:
+        return _go_on(folder, recipe, Position(learner, done=0), dataset, tasks, listener or Listener(), stop)
 
-    measured = Measured([len(task.test_labels) for task in tasks])
-    with measured.timed("floor"):
-        measured.floor = [reencoded_row(learner, tasks[: t + 1]) for t in range(len(tasks))]
+
+def resume(
+    out: Path,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    device: str | None = None,
+) -> tuple[dict[str, Any], ICTRL]:
+    """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been."""
+    with RunFolder.reopen(out) as folder:
+        recipe = folder.recipe()
+        position = folder.position(device)
+        dataset, tasks = _stream(recipe)
+        return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
+
+
+def evaluate(out: Path, device: str | None = None) -> dict[str, Any]:
+    """Measure the newest learner of a run again, under both protocols; what `results.json` holds of the rest stays."""
+    folder = RunFolder.existing(out)
+    recipe, position = folder.recipe(), folder.learned(device)
+    dataset, tasks = _stream(recipe)
+    measured = Measured(**json.loads(position.notes["measured"]))
+    measured.memory[-1], measured.reencoded[-1] = _rows(position.learner, tasks[: position.done], measured)
+    results = describe(recipe, position.learner, measured, dataset, tasks)
+    if not folder.results.exists():
+        folder.write_results(results)
+    return results
+
+
+def _stream(recipe: Recipe) -> tuple[Dataset, list[Task]]:
+    dataset = load_dataset(recipe.data, recipe.network.image_size, recipe.network.channels)
+    return dataset, split_tasks(dataset, recipe.data)
+
+
+def _go_on(
+    folder: RunFolder,
+    recipe: Recipe,
+    position: Position,
+    dataset: Dataset,
+    tasks: list[Task],
+    listener: Listener,
+    stop: Callable[[], bool],
+) -> tuple[dict[str, Any], ICTRL]:
+    learner, resumed = position.learner, position.stopped
+    listener.on_begin(position, dataset, tasks)
+    folder.keep_metrics(position.done, position.epoch)
     results: dict[str, Any] = {}
-    with (out / "metrics.jsonl").open("w", encoding="utf-8") as log:
-        for t, task in enumerate(tasks):
-            listener.on_task(t, len(tasks), task)
+    if position.done:
+        measured = Measured(**json.loads(position.notes["measured"]))
+        results = describe(recipe, learner, measured, dataset, tasks)
+        folder.write_results(results)  # it may be older than the checkpoint, or missing
+    else:
+        measured = Measured([len(task.test_rows) for task in tasks])
+        with measured.timed("floor"):
+            measured.floor = [_accuracies(reencoded(learner, tasks[: t + 1])) for t in range(len(tasks))]
 
-            def progress(report: EpochReport, t: int = t) -> None:
-                line = {"task": t + 1, "epoch": report.epoch, **report.terms}
-                log.write(json.dumps(line) + "\n")
+    for t in range(position.done, len(tasks)):
+        listener.on_task(t, len(tasks), tasks[t])
+        with folder.metrics.open("a", encoding="utf-8") as log, measured.timed("learn"):
+            due = _Due(recipe.checkpoint)
+
+            def after_epoch(report: EpochReport, t: int = t, log: Any = log, due: "_Due" = due) -> None:
+                log.write(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}) + "\n")
                 log.flush()
-                listener.on_epoch(report)
+                listener.on_epoch(t, report)
+                stopping = stop()
+                if stopping or due.after(report.epoch):
+                    folder.save_task(learner, t, report)
+                if stopping:
+                    raise Stopped
 
-            with measured.timed("learn"):
-                learner.learn(task.images, task.labels, progress)
-            with measured.timed("evaluate"):
-                measured.memory.append(memory_row(learner, tasks[: t + 1]))
-                measured.reencoded.append(reencoded_row(learner, tasks[: t + 1]))
-                measured.replay.append(replay_recognised(learner))
-            learner.save(out / LEARNER)
-            results = describe(recipe, learner, measured, tasks)
-            write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
-            listener.on_measured(results)
+            learner.learn(tasks[t].images, tasks[t].labels, after_epoch, resumed)
+        resumed = None
+        with measured.timed("evaluate"):
+            rows = _rows(learner, tasks[: t + 1], measured)
+            measured.memory.append(rows[0])
+            measured.reencoded.append(rows[1])
+            measured.replay.append(replay_recognised(learner))
+        notes = {"measured": json.dumps(asdict(measured)), "class_names": json.dumps(dataset.class_names)}
+        folder.save_learner(learner, t + 1, notes)
+        results = describe(recipe, learner, measured, dataset, tasks)
+        folder.write_results(results)
+        listener.on_measured(results)
+        if stop() and t + 1 < len(tasks):
+            raise Stopped
     return results, learner
 
 
-def prepare_folder(out: Path) -> None:
-    """Make the folder; one that holds anything already is refused, so that no run is written over."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"Expected a new or empty folder for the run but {out} is not: choose another --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"Expected to write the run into {out} but could not make it: {error.strerror}.") from None
+class _Due:
+    """Whether a checkpoint is due."""
+
+    def __init__(self, schedule: CheckpointConfig) -> None:
+        self.schedule = schedule
+        self.last = time.monotonic()
+
+    def after(self, epoch: int) -> bool:
+        epochs, minutes = self.schedule.every_epochs, self.schedule.every_minutes
+        due = bool(epochs and epoch % epochs == 0) or bool(minutes and time.monotonic() - self.last >= 60 * minutes)
+        if due:
+            self.last = time.monotonic()
+        return due
 
 
-def memory_row(learner: ICTRL, tasks: list[Task]) -> list[float]:
-    """Accuracy on each task from memory alone."""
-    return [learner.score(task.test_images, task.test_labels) for task in tasks]
+Predictions = list[tuple[Tensor, Tensor]]
+"""of each task: labels of its test images, and the labels predicted for them"""
 
 
-def reencoded_row(learner: ICTRL, tasks: list[Task]) -> list[float]:
-    """Accuracy on each task with subspaces refitted from the training images of all of them."""
+def from_memory(learner: ICTRL, tasks: list[Task]) -> Predictions:
+    """Predictions from memory alone."""
+    return [(task.test_labels, learner.predict(task.test_images)) for task in tasks]
+
+
+def reencoded(learner: ICTRL, tasks: list[Task]) -> Predictions:
+    """Predictions with subspaces refitted from the training images of all tasks."""
     Z = torch.cat([learner.features(task.images) for task in tasks])
     y = torch.cat([task.labels for task in tasks]).to(Z.device)
     classifier = NearestSubspace.from_features(Z, y, **vars(learner.recipe.classifier))
-    predicted = [classifier.predict(learner.features(task.test_images)).cpu() for task in tasks]
-    return [float((p == task.test_labels).float().mean()) for p, task in zip(predicted, tasks)]
+    return [(task.test_labels, classifier.predict(learner.features(task.test_images)).cpu()) for task in tasks]
+
+
+def _rows(learner: ICTRL, tasks: list[Task], measured: Measured) -> tuple[list[float], list[float]]:
+    """A row of each protocol's matrix; the confusion matrices are replaced."""
+    found = {"memory": from_memory(learner, tasks), "reencoded": reencoded(learner, tasks)}
+    for protocol, predictions in found.items():
+        true, predicted = (torch.cat(parts).tolist() for parts in zip(*predictions))
+        measured.confusion[protocol] = confusion(true, predicted, learner.classes_.tolist())
+    return _accuracies(found["memory"]), _accuracies(found["reencoded"])
+
+
+def _accuracies(predictions: Predictions) -> list[float]:
+    return [float((true == predicted).double().mean()) for true, predicted in predictions]
 
 
 def replay_recognised(learner: ICTRL) -> float:
@@ -139,25 +229,29 @@ def replay_recognised(learner: ICTRL) -> float:
     generator = torch.Generator(learner.device).manual_seed(0)
     Z, y = learner.memory.gaussians().sample(REPLAYED, generator)
     with torch.no_grad():
-        Z_hat = learner.encoder(learner.decoder(Z))
+        Z_hat = torch.cat([learner.encoder(learner.decoder(part)) for part in Z.split(2048)])
     classifier = NearestSubspace.from_memory(learner.memory, **vars(learner.recipe.classifier))
     labels = torch.tensor(list(learner.memory), device=Z.device)[y]
-    return float((classifier.predict(Z_hat) == labels).float().mean())
+    return float((classifier.predict(Z_hat) == labels).double().mean())
 
 
-def describe(recipe: Recipe, learner: ICTRL, measured: Measured, tasks: list[Task]) -> dict[str, Any]:
+def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Dataset, tasks: list[Task]) -> dict[str, Any]:
     """The contents of `results.json`."""
     done = len(measured.memory)
+    protocols: dict[str, Any] = {}
+    for protocol in PROTOCOLS:
+        scores = asdict(summarise(getattr(measured, protocol), measured.test_images))
+        protocols[protocol] = {**_rounded(scores), "confusion": measured.confusion[protocol]}
     return {
         "complete": done == len(tasks),
-        "memory": _scores(summarise(measured.memory, measured.test_images)),
-        "reencoded": _scores(summarise(measured.reencoded, measured.test_images)),
-        "floor": _scores(summarise(measured.floor[:done], measured.test_images)),
-        "replay": measured.replay,
-        "test_images": measured.test_images,
+        **protocols,
+        "floor": _rounded(asdict(summarise(measured.floor[:done], measured.test_images))),
+        "replay": _rounded(measured.replay),
         "tasks": [list(task.classes) for task in tasks],
+        "class_names": {str(label): name for label, name in dataset.class_names.items()},
+        "test_images": measured.test_images,
         "memory_bytes": learner.memory.nbytes,
-        "image_bytes": sum(task.images.numel() for task in tasks[:done]),
+        "image_bytes": sum(len(task.rows) for task in tasks[:done]) * dataset.images[0].numel(),
         "parameters": learner.parameters,
         "seconds": {phase: round(seconds, 3) for phase, seconds in measured.seconds.items()},
         "seed": learner.seed,
@@ -178,12 +272,10 @@ def device_name(device: torch.device) -> str:
     return f"{device}, {platform.machine()}, {torch.get_num_threads()} threads"
 
 
-def _scores(scores: Scores) -> dict[str, Any]:
-    return {key: _rounded(value) for key, value in asdict(scores).items()}
-
-
 def _rounded(value: Any) -> Any:
     """Six digits are more than a test set can tell apart."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     return round(value, 6) if isinstance(value, float) else value

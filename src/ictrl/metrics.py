@@ -39,3 +39,16 @@ def summarise(rows: Sequence[Sequence[float]], test_images: Sequence[int]) -> Sc
         forgetting=sum(drops) / len(drops) if drops else 0.0,
         matrix=[[*row, *[None] * (tasks - len(row))] for row in rows],
     )
+
+
+def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[int]) -> list[list[int]]:
+    """How often each class (row) was taken for each class (column), in the order of `classes`.
+
+    >>> confusion([7, 7, 9], [7, 9, 9], classes=[7, 9])
+    [[1, 1], [0, 1]]
+    """
+    place = {label: i for i, label in enumerate(classes)}
+    counts = [[0] * len(classes) for _ in classes]
+    for row, column in zip(true, predicted):
+        counts[place[row]][place[column]] += 1
+    return counts

@@ -65,6 +65,22 @@ class DataListCommand:
     root: Path | None = None
     """where to look; by default where downloads go"""
 
+    def execute(self) -> None:
+        table = Table("name", box=None, pad_edge=False)
+        for title in ("classes", "training", "test"):
+            table.add_column(title, justify="right")
+        for title in ("images", "at hand", "what it is"):
+            table.add_column(title)
+        for listing in list_datasets(self.root):
+            counts = (listing.classes, listing.images, listing.test_images)
+            size = _size(listing.side, listing.channels) if listing.side and listing.channels else ""
+            table.add_row(listing.name, *map(_count, counts), size, _at_hand(listing), listing.description)
+        console = open_console()
+        console.print(table)
+        console.print(
+            f"\nLooked for in {self.root or cache_folder()}. `ictrl data download NAME` fetches what is not there."
+        )
+
 
 @dataclass(frozen=True)
 class DataDownloadCommand:
@@ -72,6 +88,11 @@ class DataDownloadCommand:
     """mnist, fashion-mnist, cifar10 or cifar100"""
     root: Path | None = None
     """where to put it; by default the folder in the variable ICTRL_DATA, else the platform's cache folder"""
+
+    def execute(self) -> None:
+        folder = download(self.name, self.root)
+        use = f"; use it with --data.root {self.root}" if self.root else ""
+        open_console().print(f"{self.name} is in {folder}{use}.")
 
 
 @dataclass(frozen=True)
@@ -82,6 +103,29 @@ class DataShowCommand:
     """PNG file for a few training images of each class, a row a class in the order in which they arrive"""
     data: DataConfig = field(default_factory=lambda: load_recipe(SHOWN).data)
 
+    def execute(self) -> None:
+        """Print the stream task by task, with what was skipped on the way, and write the sheet if one is wanted."""
+        if self.sheet is not None and self.sheet.suffix.lower() != ".png":
+            raise InputError(f"Expected --sheet to be a file that ends in .png but got {self.sheet}.")
+        network = recipe_or_dataset(self.what).network
+        dataset = load_dataset(self.data, network.image_size, network.channels)
+        tasks = split_tasks(dataset, self.data)
+        console = open_console()
+        console.print(stream_table(describe_stream(tasks)))
+        cut = f"{_plural(len(dataset.class_names), 'class', 'classes')} in {_plural(len(tasks), 'task', 'tasks')}"
+        images, test_images = sum(len(task.rows) for task in tasks), sum(len(task.test_rows) for task in tasks)
+        console.print(
+            f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {cut}, "
+            f"{images:,} training and {test_images:,} test images."
+        )
+        if dataset.skipped:
+            console.print(f"\n{_plural(len(dataset.skipped), 'file was', 'files were')} skipped:")
+            for line in dataset.skipped:
+                console.print(f"  {line}")
+        if self.sheet is not None:
+            write_atomically(self.sheet, training_sheet(tasks))
+            console.print(f"\nTraining images of each class, a row a class: {self.sheet}")
+
 
 def show_default(what: str) -> DataShowCommand:
     """The command before any option: its defaults are the data settings of the recipe or dataset that is named."""
@@ -90,9 +134,9 @@ def show_default(what: str) -> DataShowCommand:
 
 def recipe_or_dataset(name: str) -> Recipe:
     """The recipe of that name, or the dataset as one task, at a size that its pictures have or nearly have."""
-    datasets = {listing.name: listing for listing in list_datasets()}
     if name in recipe_names() or name.endswith(".toml"):
         return load_recipe(name)
+    datasets = {listing.name: listing for listing in list_datasets()}
     if name in get_args(DataConfig.__annotations__["name"]):
         network = NetworkConfig(channels=datasets[name].channels or 3)
         return Recipe(name=name, network=network, data=DataConfig(name=name, tasks=1))  # type: ignore[arg-type]
@@ -101,56 +145,6 @@ def recipe_or_dataset(name: str) -> Recipe:
     raise InputError(
         f"Expected a recipe or a dataset but got {name!r}{guess}: `ictrl recipes` and `ictrl data list` list them."
     )
-
-
-def data_list(command: DataListCommand) -> int:
-    table = Table("name", box=None, pad_edge=False)
-    for title in ("classes", "training", "test"):
-        table.add_column(title, justify="right")
-    for title in ("images", "at hand", "what it is"):
-        table.add_column(title)
-    for listing in list_datasets(command.root):
-        counts = (listing.classes, listing.images, listing.test_images)
-        size = _size(listing.side, listing.channels) if listing.side and listing.channels else ""
-        table.add_row(listing.name, *map(_count, counts), size, _at_hand(listing), listing.description)
-    console = open_console()
-    console.print(table)
-    console.print(
-        f"\nLooked for in {command.root or cache_folder()}. `ictrl data download NAME` fetches what is not there."
-    )
-    return 0
-
-
-def data_download(command: DataDownloadCommand) -> int:
-    folder = download(command.name, command.root)
-    use = f"; use it with --data.root {command.root}" if command.root else ""
-    open_console().print(f"{command.name} is in {folder}{use}.")
-    return 0
-
-
-def data_show(command: DataShowCommand) -> int:
-    """Print the stream task by task, with what was skipped on the way, and write the sheet if one is wanted."""
-    if command.sheet is not None and command.sheet.suffix.lower() != ".png":
-        raise InputError(f"Expected --sheet to be a file that ends in .png but got {command.sheet}.")
-    network = recipe_or_dataset(command.what).network
-    dataset = load_dataset(command.data, network.image_size, network.channels)
-    tasks = split_tasks(dataset, command.data)
-    console = open_console()
-    console.print(stream_table(describe_stream(tasks)))
-    classes, numbers = len(dataset.class_names), (len(task.rows) for task in tasks)
-    console.print(
-        f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {_plural(classes, 'class', 'classes')} in "
-        f"{_plural(len(tasks), 'task', 'tasks')}, {sum(numbers):,} training and "
-        f"{sum(len(task.test_rows) for task in tasks):,} test images."
-    )
-    if dataset.skipped:
-        console.print(f"\n{_plural(len(dataset.skipped), 'file was', 'files were')} skipped:")
-        for line in dataset.skipped:
-            console.print(f"  {line}")
-    if command.sheet is not None:
-        write_atomically(command.sheet, training_sheet(tasks))
-        console.print(f"\nTraining images of each class, a row a class: {command.sheet}")
-    return 0
 
 
 def stream_table(summaries: Sequence[TaskSummary]) -> Table:

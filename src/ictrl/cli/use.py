@@ -1,6 +1,7 @@
 """`ictrl predict` and `ictrl sample`: what a learner is for, once it has learned."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,8 @@ from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
-
-LEARNER = Path("checkpoint") / "learner.safetensors"
-RESULTS = "results.json"
+from ictrl.runs import Position, RunFolder
+from ictrl.storage import LEARNER, read_stored
 
 PREDICT_HELP = """Say which class each picture shows, from memory alone.
 
@@ -54,6 +54,23 @@ class PredictCommand:
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
 
+    def execute(self) -> None:
+        """Pictures that cannot be read are named once the others are done."""
+        if not self.images:
+            raise InputError("Expected at least one picture but got none: name the files after the run.")
+        learner, names = open_learner(self.run, self.device)
+        network = learner.recipe.network
+        read, unread = read_pictures(self.images, network.image_size, network.channels)
+        predictions = classify(learner, read) if read else []
+        if self.json:
+            print(json.dumps([as_json(prediction, names) for prediction in predictions], indent=2))
+        elif predictions:
+            print_predictions(predictions, names)
+        if unread:
+            reasons = ", ".join(f"{file} ({reason})" for file, reason in unread.items())
+            total = len(read) + len(unread)
+            raise InputError(f"Expected pictures but could not read {len(unread)} of {total}: {reasons}.")
+
 
 @dataclass(frozen=True)
 class SampleCommand:
@@ -70,6 +87,18 @@ class SampleCommand:
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
 
+    def execute(self) -> None:
+        if self.out.suffix.lower() != ".png":
+            raise InputError(f"Expected --out to be a file that ends in .png but got {self.out}.")
+        learner, names = open_learner(self.run, self.device)
+        label = find_label(self.label, names)
+        pictures = learner.sample(label, self.n, self.direction)
+        across = max(1, round(self.n**0.5))
+        write_atomically(self.out, contact_sheet(pictures.split(across)))
+        replayed = "1 picture" if self.n == 1 else f"{self.n} pictures"
+        along = "" if self.direction is None else f" along direction {self.direction}"
+        open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -79,47 +108,16 @@ class Prediction:
     residuals: list[tuple[int, float]]
 
 
-def load_learner(run: Path, device: str) -> ICTRL:
-    """The learner of a run folder, or the one that is saved in a file."""
-    if not run.exists():
-        raise InputError(f"Expected a run folder or a saved learner but {run} is not there: `ictrl run` makes one.")
-    path = run / LEARNER if run.is_dir() else run
-    if not path.exists():
-        raise InputError(f"Expected a run folder but {run} has no {LEARNER} in it: has it learned a task yet?")
-    return ICTRL.load(path, device=device)
-
-
-def class_names(run: Path) -> dict[int, str]:
-    """What the run's classes are called; empty where it does not say."""
-    try:
-        table = json.loads((run / RESULTS).read_text(encoding="utf-8")).get("class_names", {})
-        return {int(label): str(name) for label, name in table.items()}
-    except (OSError, ValueError, AttributeError):  # no run folder, or one that was written by hand
-        return {}
-
-
-def predict(command: PredictCommand) -> int:
-    """Print what each picture shows; pictures that cannot be read are named once the others are done."""
-    if not command.images:
-        raise InputError("Expected at least one picture but got none: name the files after the run.")
-    learner, names = load_learner(command.run, command.device), class_names(command.run)
-    network = learner.recipe.network
-    read, unread = read_pictures(command.images, network.image_size, network.channels)
-    predictions = []
-    if read:
-        residuals = learner.residuals(torch.stack(list(read.values())))
-        labels = learner.classes_.tolist()
-        for file, row in zip(read, residuals.tolist()):
-            predictions.append(Prediction(file, sorted(zip(labels, row), key=lambda pair: pair[1])))
-    if command.json:
-        print(json.dumps([as_json(prediction, names) for prediction in predictions], indent=2))
-    elif predictions:
-        print_predictions(predictions, names)
-    if unread:
-        total = len(dict.fromkeys(command.images))
-        reasons = ", ".join(f"{file} ({reason})" for file, reason in unread.items())
-        raise InputError(f"Expected pictures but could not read {len(unread)} of {total}: {reasons}.")
-    return 0
+def open_learner(run: Path, device: str) -> tuple[ICTRL, dict[int, str]]:
+    """The newest good learner of a run folder, or the one that is saved in a file, and the names of its classes."""
+    if run.is_file():
+        position = Position(ICTRL.load(run, device=device), done=0, notes=read_stored(run, LEARNER).notes)
+    else:
+        position = RunFolder.existing(run).learned(device)
+    for warning in position.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    names = position.class_names
+    return position.learner, {label: names.get(label, str(label)) for label in position.learner.classes_.tolist()}
 
 
 def read_pictures(
@@ -141,9 +139,19 @@ def read_pictures(
     return read, unread
 
 
+def classify(learner: ICTRL, pictures: Mapping[Path, UInt8[Tensor, "c h w"]]) -> list[Prediction]:
+    """The residuals of each picture to every class."""
+    residuals = learner.residuals(torch.stack(list(pictures.values())))  # (n, classes)
+    labels = learner.classes_.tolist()
+    return [
+        Prediction(file, sorted(zip(labels, row), key=lambda pair: pair[1]))
+        for file, row in zip(pictures, residuals.tolist())
+    ]
+
+
 def as_json(prediction: Prediction, names: Mapping[int, str]) -> dict[str, Any]:
     classes = [
-        {"label": label, "class": names.get(label, str(label)), "residual": round(residual, 6)}
+        {"label": label, "class": names[label], "residual": round(residual, 6)}
         for label, residual in prediction.residuals
     ]
     nearest = classes[0]
@@ -157,24 +165,9 @@ def print_predictions(predictions: Sequence[Prediction], names: Mapping[int, str
     table.add_column("residual", justify="right")
     for prediction in predictions:
         nearest = prediction.residuals[:2]
-        cells = [cell for label, value in nearest for cell in (names.get(label, str(label)), f"{value:.4f}")]
+        cells = [cell for label, value in nearest for cell in (names[label], f"{value:.4f}")]
         table.add_row(str(prediction.file), *cells)
     open_console().print(table)
-
-
-def sample(command: SampleCommand) -> int:
-    """Write a sheet of pictures that memory replays of a class."""
-    if command.out.suffix.lower() != ".png":
-        raise InputError(f"Expected --out to be a file that ends in .png but got {command.out}.")
-    learner, names = load_learner(command.run, command.device), class_names(command.run)
-    label = find_label(command.label, {label: names.get(label, str(label)) for label in learner.classes_.tolist()})
-    pictures = learner.sample(label, command.n, command.direction)
-    across = max(1, round(len(pictures) ** 0.5))
-    write_atomically(command.out, contact_sheet(pictures.split(across)))
-    replayed = "1 picture" if command.n == 1 else f"{command.n} pictures"
-    along = "" if command.direction is None else f" along direction {command.direction}"
-    open_console().print(f"{replayed} of class {names.get(label, label)} replayed from memory{along}: {command.out}")
-    return 0
 
 
 def find_label(given: str, learned: Mapping[int, str]) -> int:

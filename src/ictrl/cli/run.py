@@ -1,0 +1,165 @@
+"""`ictrl run`, `resume`, `evaluate` and `recipes`."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from ictrl import experiment
+from ictrl.cli.watch import Watch, stop_requests
+from ictrl.config import Recipe, load_recipe, recipe_names
+from ictrl.experiment import Stopped
+from ictrl.files import write_atomically
+from ictrl.learner import ICTRL
+
+DEFAULT_RECIPE = "digits"
+
+RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
+
+Without arguments, ten handwritten digits that scikit-learn carries are learned in five tasks, in about half a minute
+on two cores. Every setting of the recipe can be given another value. Ctrl-C stops after the epoch that is being played
+and says how to go on.
+
+Examples:
+  ictrl run
+  ictrl run digits-paper --seed 1
+  ictrl run digits --game.epochs 80 --anchors.replayed 100 --out runs/longer
+"""
+RESUME_HELP = """Go on with a run that was stopped or killed, exactly as if it had not been.
+
+Example:
+  ictrl resume runs/longer
+"""
+EVALUATE_HELP = """Measure the newest learner of a run again, under both protocols.
+
+Example:
+  ictrl evaluate runs/longer
+"""
+RECIPES_HELP = """List the recipes.
+
+Example:
+  ictrl recipes
+"""
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")] = DEFAULT_RECIPE
+    """a name that `ictrl recipes` lists, or a TOML file of your own"""
+    out: Path | None = None
+    """folder for the run, new or empty; by default runs/RECIPE-DATE-TIME"""
+    tensorboard: bool = False
+    """also write every term and accuracy for TensorBoard; needs the extra `ictrl[tensorboard]`"""
+    settings: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)
+
+    def execute(self) -> None:
+        out = self.out or Path("runs") / f"{self.settings.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        console = Console(highlight=False)
+        with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
+            try:
+                results, learner = experiment.run(self.settings, out, watch, stop)
+            except KeyboardInterrupt:
+                raise Stopped(stopped_line(out)) from None
+        finish(console, results, learner, out)
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """folder of the run"""
+    device: str | None = None
+    """another device than the recipe's; the results then differ in their last digits"""
+    tensorboard: bool = False
+    """also write for TensorBoard"""
+
+    def execute(self) -> None:
+        console = Console(highlight=False)
+        with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
+            try:
+                results, learner = experiment.resume(self.run, watch, stop, self.device)
+            except KeyboardInterrupt:
+                raise Stopped(stopped_line(self.run)) from None
+        finish(console, results, learner, self.run)
+
+
+@dataclass(frozen=True)
+class EvaluateCommand:
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """folder of the run"""
+    device: str | None = None
+    """another device than the recipe's"""
+
+    def execute(self) -> None:
+        results = experiment.evaluate(self.run, self.device)
+        console = Console(highlight=False)
+        done = len(results["memory"]["seen"])
+        table = Table("task", "classes", box=None, pad_edge=False)
+        for protocol in experiment.PROTOCOLS:
+            table.add_column(protocol, justify="right")
+        for t, classes in enumerate(results["tasks"][:done]):
+            row = (results[protocol]["matrix"][-1][t] for protocol in experiment.PROTOCOLS)
+            table.add_row(str(t + 1), class_list(classes), *(f"{accuracy:.3f}" for accuracy in row))
+        table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in experiment.PROTOCOLS))
+        console.print(f"Accuracy on the test images of each task after {done} of {len(results['tasks'])} tasks\n")
+        console.print(table)
+
+
+@dataclass(frozen=True)
+class RecipesCommand:
+    def execute(self) -> None:
+        table = Table("recipe", "what it shows", box=None, pad_edge=False)
+        for name in recipe_names():
+            table.add_row(name, load_recipe(name).description)
+        Console().print(table)
+
+
+def stopped_line(out: Path) -> str:
+    begun = (out / "config.toml").exists()
+    return f"Stopped. Go on with: ictrl resume {out}" if begun else "Stopped before anything was written."
+
+
+def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path) -> None:
+    """The table of a finished run, its picture, and where everything lies."""
+    from ictrl.report import overview  # matplotlib: a second that --help should not take
+
+    print_results(console, results)
+    replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
+    write_atomically(out / "figures" / "overview.png", overview(results, replayed))
+    learned = len(results["tasks"])
+    console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml.", soft_wrap=True)
+    console.print(f'The learner: ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
+
+
+def print_results(console: Console, results: dict[str, Any]) -> None:
+    """Accuracy after each task, and what was kept."""
+    protocols = (*experiment.PROTOCOLS, "floor")
+    table = Table("after task", "new classes", box=None, pad_edge=False)
+    for title in ("memory", "reencoded", "untrained floor"):
+        table.add_column(title, justify="right")
+    for t, classes in enumerate(results["tasks"]):
+        seen = (results[protocol]["seen"][t] for protocol in protocols)
+        table.add_row(str(t + 1), class_list(classes), *(f"{accuracy:.3f}" for accuracy in seen))
+    for name in ("average", "forgetting"):
+        table.add_row(name, "", *(f"{results[protocol][name]:.3f}" for protocol in protocols))
+    kept, replaced = results["memory_bytes"], results["image_bytes"]
+    console.print(f"\nAccuracy over all classes seen so far ({sum(results['test_images'])} test images in the end)\n")
+    console.print(table)
+    console.print(
+        "\nmemory: from what the learner kept alone. reencoded: the paper's protocol, refitted from all old\n"
+        "training images. untrained floor: the same networks before any learning, reencoded.\n"
+    )
+    console.print(
+        f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
+        f"({kept / replaced:.0%}), and two networks of {results['parameters']:,} parameters together."
+    )
+    console.print("The moments of a class take the same space however many images it has.")
+    console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
+
+
+def class_list(labels: list[int]) -> str:
+    """Labels for a table, the first few of many."""
+    return " ".join(map(str, labels)) if len(labels) <= 10 else f"{' '.join(map(str, labels[:9]))} … ({len(labels)})"

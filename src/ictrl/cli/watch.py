@@ -1,0 +1,125 @@
+"""Watching a run: bars on a terminal, a line a task everywhere, TensorBoard on request; and stopping it gently."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ictrl.data import Dataset, Task
+from ictrl.errors import InputError
+from ictrl.experiment import PROTOCOLS, Listener
+from ictrl.game import EpochReport
+from ictrl.runs import Position
+
+
+class Watch(Listener):
+    def __init__(self, console: Console, out: Path, tensorboard: bool = False) -> None:
+        self.console = console
+        self.out = out
+        self.new_writer = _tensorboard() if tensorboard else None
+        self.writer: Any = None
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self.bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.tasks = self.bars.add_task("tasks", total=None, note="")
+        self.epochs = self.bars.add_task("epochs", total=None, note="")
+
+    def __enter__(self) -> "Watch":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bars.stop()
+        if self.writer is not None:
+            self.writer.close()
+
+    def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
+        if self.new_writer is not None:
+            self.writer = self.new_writer(str(self.out / "tensorboard"))
+        for warning in position.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        if dataset.skipped:
+            print(f"warning: {len(dataset.skipped)} files could not be read and were left out:", file=sys.stderr)
+            for line in dataset.skipped:
+                print(f"  {line}", file=sys.stderr)
+        if position.done == len(tasks):
+            self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.", soft_wrap=True)
+        elif position.done or position.epoch:
+            where = (
+                f"after {position.epoch} epochs of task {position.done + 1}" if position.epoch else "at its beginning"
+            )
+            self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
+
+    def on_task(self, index: int, total: int, task: Task) -> None:
+        self.bars.update(self.tasks, total=total, completed=index, note=f"now {_classes(list(task.classes))}")
+        self.bars.reset(self.epochs, note="")
+
+    def on_epoch(self, index: int, report: EpochReport) -> None:
+        terms = report.terms
+        note = f"ΔR(Z) {terms['encoder.reduction']:.1f}  distance of new classes {terms['decoder.distance_new']:.2f}"
+        if index:
+            note += f", of old {terms['decoder.distance_old']:.2f}"
+        self.bars.update(self.epochs, total=report.epochs, completed=report.epoch, note=note)
+        if self.writer is not None:
+            for name, value in terms.items():
+                self.writer.add_scalar(f"task-{index + 1}/{name}", value, report.epoch)
+
+    def on_measured(self, results: dict[str, Any]) -> None:
+        done, tasks = len(results["memory"]["seen"]), results["tasks"]
+        self.bars.update(self.tasks, completed=done)
+        scores = ", ".join(f"{protocol} {results[protocol]['last']:.3f}" for protocol in PROTOCOLS)
+        line = f"task {done} of {len(tasks)}, {_classes(tasks[done - 1])}: accuracy so far {scores}"
+        self.console.print(line, soft_wrap=True)
+        if self.writer is not None:
+            for protocol in PROTOCOLS:
+                self.writer.add_scalar(f"accuracy/{protocol}", results[protocol]["last"], done)
+
+
+@contextmanager
+def stop_requests() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C (or SIGTERM) asks the run to stop after its epoch; a second Ctrl-C stops it at once."""
+    asked = False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        print("Stopping after this epoch; Ctrl-C again stops at once.", file=sys.stderr)
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+        yield lambda: False
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tensorboard() -> Any:
+    """The class that writes for TensorBoard, if it is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        missing = "Expected TensorBoard for --tensorboard but it is not installed: pip install 'ictrl[tensorboard]'."
+        raise InputError(missing) from None
+    return SummaryWriter
+
+
+def _classes(labels: list[int]) -> str:
+    shown = " ".join(map(str, labels[:10])) + (" …" if len(labels) > 10 else "")
+    return ("class " if len(labels) == 1 else "classes ") + shown
