@@ -14,7 +14,7 @@ from PIL import Image
 from ictrl.cli import main
 from ictrl.cli.data import recipe_or_dataset
 from ictrl.cli.output import contact_sheet
-from ictrl.config import load_recipe
+from ictrl.recipefiles import load_recipe
 
 
 def call(*arguments: str | Path) -> int:

@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 
 from ictrl import ConfigError, Recipe, load_recipe, recipe_names
-from ictrl.config import (
-    DataConfig,
-    GameConfig,
-    MemoryConfig,
-    NetworkConfig,
-    ObjectiveConfig,
-    recipe_from_table,
-    recipe_to_table,
-    to_toml,
-)
+from ictrl.config import DataConfig, GameConfig, MemoryConfig, NetworkConfig, ObjectiveConfig
+from ictrl.recipefiles import recipe_from_table, recipe_to_table, to_toml
 
 
 def test_the_defaults_are_the_papers_for_cifar10() -> None:

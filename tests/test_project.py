@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "files",
     "config",
+    "recipefiles",
     "inputs",
     "storage",
     "rates",

@@ -10,7 +10,7 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
-from ictrl.config import recipe_from_table
+from ictrl.recipefiles import recipe_from_table
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

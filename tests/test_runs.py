@@ -16,9 +16,10 @@ import torch
 
 from ictrl import InputError, NonFiniteError, Recipe, load_recipe
 from ictrl.cli import main
-from ictrl.config import AnchorsConfig, CheckpointConfig, GameConfig, NetworkConfig, differences, to_toml
+from ictrl.config import AnchorsConfig, CheckpointConfig, GameConfig, NetworkConfig
 from ictrl.experiment import Listener, Stopped, evaluate, resume, run
 from ictrl.game import EpochReport
+from ictrl.recipefiles import differences, to_toml
 from ictrl.runs import RunFolder
 from ictrl.storage import LEARNER, STOPPED_TASK, read_stored
 

@@ -1,25 +1,14 @@
-"""Every setting, once: frozen dataclasses, one per concern, and the recipes that fill them.
+"""Every setting, once: frozen dataclasses, one per concern.
 
-A recipe is a TOML file with one table per dataclass. What it leaves out it takes from the recipe that it names as its
-`base`, or else from the defaults below, which are the paper's settings for CIFAR-10, with everything beyond the paper
-switched off.
+The defaults are the paper's settings for CIFAR-10, with everything beyond the paper switched off. Recipes
+(`recipefiles`) say what they change.
 """
 
-import difflib
-import json
 import math
-import os
-import re
-import tomllib
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from importlib import resources
-from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from ictrl.errors import ConfigError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -248,154 +237,6 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
-
-
-def recipe_names() -> list[str]:
-    """Names that `load_recipe` knows, five tasks before ten."""
-    files = resources.files("ictrl").joinpath("recipes").iterdir()
-    names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
-    return sorted(
-        names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
-    )
-
-
-def load_recipe(name: str | Path) -> Recipe:
-    """A recipe by name, or from a TOML file of one's own.
-
-    A file that says `base = "NAME"` changes that recipe, or the file of that path beside it, setting by setting. What a
-    recipe is called and says of itself is its own.
-
-    >>> load_recipe("digits").network.image_size
-    16
-    """
-    packaged = str(name) in recipe_names()
-    return recipe_from_table({"name": str(name) if packaged else Path(name).stem, **_read_recipe(str(name), ())})
-
-
-def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
-    """The tables of a recipe over those of its base; the heirs are the files that led here by their bases."""
-    if name in heirs:
-        circle = " → ".join([*heirs[heirs.index(name) :], name])
-        raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
-    table = _parse_toml(name, heirs)
-    base = table.pop("base", None)
-    if base is None:
-        return table
-    if not isinstance(base, str):
-        raise ConfigError(f"Expected base to be a text but got {base!r} in {name}.")
-    if base not in recipe_names() and Path(base).suffix == ".toml":
-        base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
-    inherited = _read_recipe(base, (*heirs, name))
-    return _merged({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
-
-
-def _parse_toml(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
-    asked = f" as the base of {heirs[-1]}" if heirs else ""
-    try:
-        if name in recipe_names():
-            text = resources.files("ictrl").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
-        elif Path(name).suffix == ".toml":
-            text = Path(name).read_text(encoding="utf-8")
-        else:
-            raise ConfigError(
-                f"Expected a recipe{asked} but got {name!r}{_nearest(name, recipe_names())}. "
-                f"Known recipes: {', '.join(recipe_names())}; or give the path of a .toml file."
-            )
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Expected a recipe file{asked} but could not read {name}: {error}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
-
-
-def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    """The table over its base, key by key where both have a table."""
-    pairs = {key: (base[key], value) for key, value in table.items() if key in base}
-    tables = {key: _merged(*pair) for key, pair in pairs.items() if all(isinstance(item, dict) for item in pair)}
-    return {**base, **table, **tables}
-
-
-def recipe_from_table(table: dict[str, Any]) -> Recipe:
-    """A recipe from nested tables, as TOML or JSON hold them; an unknown key or a wrong type is refused by name."""
-    return _build(Recipe, table, "")
-
-
-def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
-    """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
-    return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
-
-
-def differences(one: Recipe, other: Recipe) -> list[str]:
-    """The settings that decide results and differ, as `name: this → that`."""
-    ignored = {"name", "description", "device", "checkpoint"}
-    tables = [{k: v for k, v in recipe_to_table(recipe).items() if k not in ignored} for recipe in (one, other)]
-    flat = [
-        {f"{key}.{inner}": v for key, value in table.items() if isinstance(value, dict) for inner, v in value.items()}
-        | {key: value for key, value in table.items() if not isinstance(value, dict)}
-        for table in tables
-    ]
-    return [f"{key}: {flat[0][key]} → {flat[1][key]}" for key in flat[0] if flat[0][key] != flat[1][key]]
-
-
-def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, every default spelled out but for None, which TOML cannot write."""
-    table = recipe_to_table(recipe)
-    top = [line for key, value in table.items() if not isinstance(value, dict) for line in _toml_line(key, value)]
-    for section, values in table.items():
-        if isinstance(values, dict):
-            top += ["", f"[{section}]", *(line for key, value in values.items() for line in _toml_line(key, value))]
-    return "\n".join(top) + "\n"
-
-
-def _toml_line(key: str, value: Any) -> list[str]:
-    if value is None:
-        return [f'{key} = "none"']
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}"]  # JSON's strings, numbers and booleans are TOML's
-
-
-def _build(cls: type[T], table: dict[str, Any], path: str) -> T:
-    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    values = {}
-    for key, value in table.items():
-        if key not in known:
-            raise ConfigError(f"Expected a known setting but got {path + key!r}{_nearest(key, list(known))}.")
-        kind = known[key].type
-        if is_dataclass(kind):
-            if not isinstance(value, dict):
-                raise ConfigError(f"Expected {path + key} to be a table but got {value!r}.")
-            values[key] = _build(kind, value, f"{path}{key}.")  # type: ignore[arg-type]
-        else:
-            values[key] = _coerce(kind, value, path + key)
-    return cls(**values)
-
-
-def _coerce(kind: Any, value: Any, path: str) -> Any:
-    """The value if it is of the annotated type; whole numbers serve as floats, lists as tuples, "none" as None."""
-    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    if type(None) in options and value in (None, "none"):  # before the texts, of which "none" is one
-        return None
-    for option in options:
-        if get_origin(option) is Literal and value in get_args(option) and not isinstance(value, bool):
-            return value
-        if get_origin(option) is tuple and isinstance(value, list | tuple):
-            return tuple(_coerce(get_args(option)[0], item, f"{path}[{i}]") for i, item in enumerate(value))
-        if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        if option in (int, str, bool) and type(value) is option:
-            return value
-    words = [" or ".join(map(repr, get_args(o))) if get_origin(o) is Literal else _word(o) for o in options]
-    raise ConfigError(f"Expected {path} to be {' or '.join(words)} but got {value!r}.")
-
-
-def _word(option: Any) -> str:
-    if get_origin(option) is tuple:
-        return "a list, of which each is " + _word(get_args(option)[0])
-    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(option, '"none"')
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _distinct(values: tuple[int, ...]) -> bool:

@@ -24,11 +24,12 @@ from torch import Tensor
 
 import ictrl
 from ictrl.classifier import NearestSubspace
-from ictrl.config import CheckpointConfig, Recipe, recipe_to_table
+from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
 from ictrl.metrics import confusion, summarise
+from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop

@@ -21,11 +21,12 @@ from typing import Any
 
 import filelock
 
-from ictrl.config import Recipe, differences, load_recipe, to_toml
+from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
+from ictrl.recipefiles import differences, load_recipe, to_toml
 from ictrl.storage import LEARNER, STOPPED_TASK, read_stored
 
 KEPT = 2  # checkpoints of each kind

@@ -14,9 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from ictrl.config import Recipe, recipe_from_table, recipe_to_table
+from ictrl.config import Recipe
 from ictrl.errors import InputError, UserError
 from ictrl.files import write_atomically
+from ictrl.recipefiles import recipe_from_table, recipe_to_table
 
 VERSION = "1"
 LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"

@@ -11,8 +11,8 @@ import tyro
 
 import ictrl
 from ictrl.cli import data, run, use
-from ictrl.config import load_recipe
 from ictrl.errors import NonFiniteError, UserError
+from ictrl.recipefiles import load_recipe
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
 

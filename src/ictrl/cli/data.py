@@ -10,7 +10,7 @@ import tyro
 from rich.table import Table
 
 from ictrl.cli.output import contact_sheet, open_console
-from ictrl.config import DataConfig, NetworkConfig, Recipe, load_recipe, recipe_names
+from ictrl.config import DataConfig, NetworkConfig, Recipe
 from ictrl.data import (
     Listing,
     Task,
@@ -24,6 +24,7 @@ from ictrl.data import (
 )
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
+from ictrl.recipefiles import load_recipe, recipe_names
 
 SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
 SHEET = 10  # training images of a class on a sheet

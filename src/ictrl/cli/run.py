@@ -11,10 +11,11 @@ from rich.table import Table
 
 from ictrl import experiment
 from ictrl.cli.watch import Watch, stop_requests
-from ictrl.config import Recipe, load_recipe, recipe_names
+from ictrl.config import Recipe
 from ictrl.experiment import Stopped
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
+from ictrl.recipefiles import load_recipe, recipe_names
 
 DEFAULT_RECIPE = "digits"
 
@@ -149,8 +150,9 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
     console.print(f"\nAccuracy over all classes seen so far ({sum(results['test_images'])} test images in the end)\n")
     console.print(table)
     console.print(
-        "\nmemory: from what the learner kept alone. reencoded: the paper's protocol, refitted from all old\n"
-        "training images. untrained floor: the same networks before any learning, reencoded.\n"
+        "\nmemory: from what the learner kept alone\n"
+        "reencoded: the paper's protocol, refitted from all old training images\n"
+        "untrained floor: the same networks before any learning, reencoded\n"
     )
     console.print(
         f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
