@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint format bench results clean
+.PHONY: help demo test lint format bench results docs clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -40,8 +40,11 @@ format: $(VENV)/installed ## rewrite the code in the house style
 bench: $(VENV)/installed ## speed of the rates, as ratios within one run
 	@$(BIN)/python benchmarks/rates.py
 
-results: $(VENV)/installed ## run the published recipes again and rewrite the table and picture in the README
-	@$(BIN)/python benchmarks/digits.py
+results: $(VENV)/installed ## run the published recipes again and rewrite the tables and the picture in the README
+	@$(BIN)/python benchmarks/results.py
+
+docs: $(VENV)/installed ## record what every command prints, for docs/commands.md
+	@$(BIN)/python benchmarks/commands.py
 
 clean: ## remove everything that was set up or written
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

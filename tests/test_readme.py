@@ -47,30 +47,46 @@ def test_the_two_commands_are_targets() -> None:
 
 
 def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE):
-        words = [word for word in line.split() if word not in ("my-recipe.toml", "--help")]
+    lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
+    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "sample", "evaluate", "resume"}
+    for line in lines:
+        words = [word for word in line.split() if word != "--help"]
         with pytest.raises(SystemExit) as stopped:
             main([*words, "--help"])
         assert stopped.value.code == 0, line
 
 
-def test_the_table_is_the_one_in_the_results_file() -> None:
-    path = ROOT / "benchmarks" / "digits.py"
-    spec = importlib.util.spec_from_file_location("benchmarks_digits", path)
+def test_the_tables_are_those_of_the_results_files() -> None:
+    spec = importlib.util.spec_from_file_location("benchmarks_results", ROOT / "benchmarks" / "results.py")
     assert spec is not None
     assert spec.loader is not None
-    digits = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(digits)
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    assert results.with_tables(README) == README
+
+
+def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
     published = json.loads((ROOT / "docs" / "results" / "digits.json").read_text())
-    assert digits.with_table(README, published) == README
     memory = [run["memory"]["last"] for run in published["runs"]["digits"]]
     assert published["seeds"] == [0, 1, 2]
     assert sum(memory) / len(memory) >= 0.95
-    for name, runs in published["runs"].items():
-        for run in runs:  # published figures belong to the recipe as it is now
-            assert replace(recipe_from_table(run["recipe"]), seed=0) == ictrl.load_recipe(name)
+    runs = [run for runs in published["runs"].values() for run in runs]
+    runs += [json.loads(path.read_text()) for path in (ROOT / "docs" / "results").glob("*-cifar10-*.json")]
+    assert len(runs) > 6
+    for run in runs:
+        recipe = recipe_from_table(run["recipe"])
+        now = ictrl.load_recipe(recipe.name)
+        assert replace(recipe, seed=0, data=replace(recipe.data, root=None)) == now
+        assert run["complete"]
 
 
 def test_every_link_leads_somewhere() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_every_command_is_shown_with_its_output() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    for command in ("run", "resume", "evaluate", "predict", "sample", "data list", "data show", "recipes"):
+        assert f"$ ictrl {command}" in page
+    assert "Traceback" not in page

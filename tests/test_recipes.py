@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from data.conftest import Official
+from PIL import Image
 
 from ictrl import InputError, Recipe, experiment, load_recipe, recipe_names
 
@@ -17,12 +18,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     official.mnist()
     official.cifar("cifar10", "binary")
     official.cifar("cifar100", "binary")
+    for label in range(10):
+        (folder / "own" / f"class {label}").mkdir(parents=True)
+        for i in range(4):
+            Image.new("RGB", (40 + i, 36), (20 * label, 10 * i, 99)).save(
+                folder / "own" / f"class {label}" / f"{i}.png"
+            )
     return folder
 
 
 def tiny(recipe: Recipe, root: Path) -> Recipe:
     """What the recipe says, for one epoch of narrow networks on two images a class."""
-    own_root = None if recipe.data.name == "digits" else str(root)
+    own_root = {"digits": None, "folder": str(root / "own")}.get(recipe.data.name, str(root))
     return replace(
         recipe,
         device="cpu",
@@ -49,7 +56,7 @@ def test_without_the_data_the_way_to_it_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "nothing"))
     for name in recipe_names():
         recipe = load_recipe(name)
-        if recipe.data.name == "digits":
+        if recipe.data.name in ("digits", "folder"):
             continue
         with pytest.raises(InputError, match=f"run `ictrl data download {recipe.data.name}`"):
             experiment.run(recipe, tmp_path / "run")

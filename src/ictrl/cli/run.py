@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ictrl import experiment
+from ictrl.cli.output import open_console
 from ictrl.cli.watch import Watch, stop_requests
 from ictrl.config import Recipe
 from ictrl.experiment import Stopped
@@ -18,6 +19,7 @@ from ictrl.learner import ICTRL
 from ictrl.recipefiles import load_recipe, recipe_names
 
 DEFAULT_RECIPE = "digits"
+REPLAY_WELL = 0.8
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
@@ -59,7 +61,7 @@ class RunCommand:
 
     def execute(self) -> None:
         out = self.out or Path("runs") / f"{self.settings.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-        console = Console(highlight=False)
+        console = open_console()
         with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
             try:
                 results, learner = experiment.run(self.settings, out, watch, stop)
@@ -78,7 +80,7 @@ class ResumeCommand:
     """also write for TensorBoard"""
 
     def execute(self) -> None:
-        console = Console(highlight=False)
+        console = open_console()
         with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
             try:
                 results, learner = experiment.resume(self.run, watch, stop, self.device)
@@ -96,14 +98,16 @@ class EvaluateCommand:
 
     def execute(self) -> None:
         results = experiment.evaluate(self.run, self.device)
-        console = Console(highlight=False)
+        console = open_console()
         done = len(results["memory"]["seen"])
         table = Table("task", "classes", box=None, pad_edge=False)
         for protocol in experiment.PROTOCOLS:
             table.add_column(protocol, justify="right")
         for t, classes in enumerate(results["tasks"][:done]):
             row = (results[protocol]["matrix"][-1][t] for protocol in experiment.PROTOCOLS)
-            table.add_row(str(t + 1), class_list(classes), *(f"{accuracy:.3f}" for accuracy in row))
+            table.add_row(
+                str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in row)
+            )
         table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in experiment.PROTOCOLS))
         console.print(f"Accuracy on the test images of each task after {done} of {len(results['tasks'])} tasks\n")
         console.print(table)
@@ -115,7 +119,7 @@ class RecipesCommand:
         table = Table("recipe", "what it shows", box=None, pad_edge=False)
         for name in recipe_names():
             table.add_row(name, load_recipe(name).description)
-        Console().print(table)
+        open_console().print(table)
 
 
 def stopped_line(out: Path) -> str:
@@ -143,7 +147,9 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
         table.add_column(title, justify="right")
     for t, classes in enumerate(results["tasks"]):
         seen = (results[protocol]["seen"][t] for protocol in protocols)
-        table.add_row(str(t + 1), class_list(classes), *(f"{accuracy:.3f}" for accuracy in seen))
+        table.add_row(
+            str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in seen)
+        )
     for name in ("average", "forgetting"):
         table.add_row(name, "", *(f"{results[protocol][name]:.3f}" for protocol in protocols))
     kept, replaced = results["memory_bytes"], results["image_bytes"]
@@ -159,9 +165,15 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
         f"({kept / replaced:.0%}), and two networks of {results['parameters']:,} parameters together."
     )
     console.print("The moments of a class take the same space however many images it has.")
+    replay = results["replay"][-1]
+    console.print(
+        f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
+        + (" Where this is low, memory fades: try more epochs or another rate." if replay < REPLAY_WELL else "")
+    )
     console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
 
 
-def class_list(labels: list[int]) -> str:
-    """Labels for a table, the first few of many."""
-    return " ".join(map(str, labels)) if len(labels) <= 10 else f"{' '.join(map(str, labels[:9]))} … ({len(labels)})"
+def class_list(labels: list[int], names: dict[str, str]) -> str:
+    """Classes for a table, by name, the first few of many."""
+    shown = [names.get(str(label), str(label)) for label in labels]
+    return " ".join(shown) if len(shown) <= 10 else f"{' '.join(shown[:9])} … ({len(shown)})"

@@ -63,7 +63,12 @@ class Watch(Listener):
             self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
 
     def on_task(self, index: int, total: int, task: Task) -> None:
-        self.bars.update(self.tasks, total=total, completed=index, note=f"now {_classes(list(task.classes))}")
+        self.bars.update(
+            self.tasks,
+            total=total,
+            completed=index,
+            note=f"now {_classes([task.dataset.class_names[label] for label in task.classes])}",
+        )
         self.bars.reset(self.epochs, note="")
 
     def on_epoch(self, index: int, report: EpochReport) -> None:
@@ -80,7 +85,8 @@ class Watch(Listener):
         done, tasks = len(results["memory"]["seen"]), results["tasks"]
         self.bars.update(self.tasks, completed=done)
         scores = ", ".join(f"{protocol} {results[protocol]['last']:.3f}" for protocol in PROTOCOLS)
-        line = f"task {done} of {len(tasks)}, {_classes(tasks[done - 1])}: accuracy so far {scores}"
+        names = [results["class_names"][str(label)] for label in tasks[done - 1]]
+        line = f"task {done} of {len(tasks)}, {_classes(names)}: accuracy so far {scores}"
         self.console.print(line, soft_wrap=True)
         if self.writer is not None:
             for protocol in PROTOCOLS:
@@ -120,6 +126,6 @@ def _tensorboard() -> Any:
     return SummaryWriter
 
 
-def _classes(labels: list[int]) -> str:
-    shown = " ".join(map(str, labels[:10])) + (" …" if len(labels) > 10 else "")
-    return ("class " if len(labels) == 1 else "classes ") + shown
+def _classes(names: list[str]) -> str:
+    shown = " ".join(names[:10]) + (" …" if len(names) > 10 else "")
+    return ("class " if len(names) == 1 else "classes ") + shown

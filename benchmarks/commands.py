@@ -1,0 +1,114 @@
+"""Records what every command prints, for docs/commands.md.
+
+    make docs                        or: python benchmarks/commands.py
+
+The commands are run in an empty folder, one after another, as a user would; what they print is written down as it is.
+"""
+
+import math
+import os
+import random
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "commands.md"
+
+SECTIONS = {
+    "The ten digits": [
+        "ictrl run digits --out runs/digits",
+        "ictrl evaluate runs/digits",
+        "ictrl sample runs/digits --label 3 --n 16 -o three.png",
+        "ictrl resume runs/digits",
+    ],
+    "Pictures of your own": [
+        "ictrl data show pictures --data.root shapes --data.task-sizes 2 1",
+        "ictrl run pictures --data.root shapes --data.task-sizes 2 1 --out runs/shapes",
+        "ictrl predict runs/shapes new/first.png new/second.jpg",
+        "ictrl predict runs/shapes new/first.png --json",
+    ],
+    "Data and recipes": ["ictrl data list", "ictrl data show best-cifar10-5 --data.limit 2", "ictrl recipes"],
+    "Mistakes": [
+        "ictrl run digit",
+        "ictrl run --game.epochs 0",
+        "ictrl run --data.tasks 3",
+        "ictrl run --out runs/digits",
+        "ictrl predict runs/shapes new/nothing.png",
+        "ictrl sample runs/digits --label 12 -o twelve.png",
+        "ictrl resume runs/none",
+    ],
+    "Help": ["ictrl --help", "ictrl resume --help"],
+}
+
+INTRODUCTION = """# Every command and what it prints
+
+Written by `make docs`, which runs these commands one after another in an empty folder. `shapes/` holds three folders of
+120 drawn pictures each, `circle`, `square` and `triangle`, of different sizes and kinds, and two broken files; `new/`
+two pictures that were not among them. An exit code other than 0 stands behind the command.
+"""
+
+
+def draw(kind: str, chance: random.Random) -> Image.Image:
+    """A shape somewhere on a coloured ground, in a picture of any size."""
+    side = chance.randrange(40, 90)
+    ground, ink = (tuple(chance.randrange(low, low + 90) for _ in range(3)) for low in (0, 160))
+    picture = Image.new("RGB", (side, side + chance.randrange(-8, 9)), ground)
+    x, y, r = (side * chance.uniform(low, high) for low, high in ((0.4, 0.6), (0.4, 0.6), (0.22, 0.34)))
+    corners = {"square": 4, "triangle": 3}.get(kind, 60)
+    turn = math.pi / 4 if kind == "square" else -math.pi / 2
+    points = [
+        (x + r * math.cos(turn + 2 * math.pi * i / corners), y + r * math.sin(turn + 2 * math.pi * i / corners))
+        for i in range(corners)
+    ]
+    ImageDraw.Draw(picture).polygon(points, fill=ink)
+    return picture
+
+
+def draw_folders(folder: Path) -> None:
+    chance = random.Random(0)
+    for kind in ("circle", "square", "triangle"):
+        (folder / "shapes" / kind).mkdir(parents=True)
+        for i in range(120):
+            draw(kind, chance).save(folder / "shapes" / kind / f"{i:02d}.{'png' if i % 2 else 'jpg'}")
+    (folder / "shapes" / "circle" / "broken.jpg").write_bytes(b"no picture at all")
+    whole = (folder / "shapes" / "square" / "01.png").read_bytes()
+    (folder / "shapes" / "square" / "half.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "new").mkdir()
+    draw("triangle", chance).save(folder / "new" / "first.png")
+    draw("circle", chance).save(folder / "new" / "second.jpg")
+
+
+def record(command: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "ictrl", *shlex.split(command)[1:]],
+        cwd=folder,
+        env={**os.environ, "ICTRL_DATA": str(folder / "data")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    code = f"    # exit code {done.returncode}" if done.returncode else ""
+    return f"```\n$ {command}{code}\n{done.stdout.rstrip()}\n```\n"
+
+
+def main() -> None:
+    page = [INTRODUCTION]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        draw_folders(folder)
+        for title, commands in SECTIONS.items():
+            page.append(f"## {title}\n")
+            for command in commands:
+                print(command, flush=True)
+                page.append(record(command, folder).replace(name, "."))
+    PAGE.write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
