@@ -243,3 +243,35 @@ def test_a_learning_rate_out_of_bounds_stops_the_task() -> None:
     pair = players(learning_rate=1e30)
     with pytest.raises(NonFiniteError):
         play_first_task(pair, replace(GAME, first_epochs=20), [0, 1])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a recorded step with a plain one; needs a GPU")
+@pytest.mark.parametrize("resample", ["task", "step"])
+def test_a_recorded_step_does_what_a_plain_one_does(resample: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float32, the same seed, steps of a later task with flips and fresh samples: parameters within 1e-4.
+
+    Sums by atomic additions differ from run to run, and Adam's first steps make a whole step of a tiny gradient's sign:
+    at a larger rate, or after more steps, two plain runs differ by more than this.
+    """
+    outcomes = []
+    for plain_calls in (3, 10**9):
+        monkeypatch.setattr("ictrl.capture.PLAIN_CALLS", plain_calls)
+        generator = torch.Generator().manual_seed(0)
+        encoder, decoder = (kind(8, 1, 8, D, generator).cuda().eval() for kind in (Encoder, Decoder))
+        pair = Players.pair(encoder, decoder, 1e-4, (0.5, 0.999))
+        images, labels = pictures([2, 3])
+        old = old_memory(Encoder(8, 1, 8, D, torch.Generator().manual_seed(5)).eval())
+        play(
+            pair,
+            images.cuda(),
+            labels.cuda(),
+            4,
+            Gaussians(old.means.cuda(), old.factors.cuda(), old.labels.cuda()),
+            samples=4,
+            game=replace(GAME, epochs=6, flips=True, resample=resample),
+            objective=OBJECTIVE,
+            anchors=AnchorsConfig(new=1.0, replayed=1.0),
+            generator=torch.Generator("cuda").manual_seed(0),
+        )
+        outcomes.append(torch.cat([p.detach().flatten() for p in (*encoder.parameters(), *decoder.parameters())]))
+    assert torch.allclose(outcomes[0], outcomes[1], atol=1e-4)

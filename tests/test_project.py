@@ -25,6 +25,7 @@ ROOMS = [
     "objectives",
     "memory",
     "classifier",
+    "capture",
     "game",
     "learner",
     "data",

@@ -121,6 +121,8 @@ class GameConfig:
     """Adam's first moment"""
     beta2: float = 0.999
     """Adam's second moment"""
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    """of the convolutions; auto: bfloat16 on a GPU, float32 elsewhere. Rates and weights are float32 in any case"""
     replay: Literal["live", "frozen"] = "live"
     """old memory decoded by the decoder as it is now (paper), or as it was when the task began (the authors' code)"""
     resample: Literal["task", "step"] = "task"
@@ -136,6 +138,8 @@ class GameConfig:
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
         _require(0 <= self.beta1 < 1, self, "beta1", "at least 0 and below 1")
         _require(0 <= self.beta2 < 1, self, "beta2", "at least 0 and below 1")
+        known = ("auto", "bfloat16", "float32")
+        _require(self.precision in known, self, "precision", '"auto", "bfloat16" or "float32"')
         _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
         _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
 

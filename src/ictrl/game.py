@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
+from ictrl.capture import Captured, side_stream
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
 from ictrl.memory import Gaussians
@@ -60,11 +61,13 @@ class Players:
 
     @classmethod
     def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
+        on_gpu = next(encoder.parameters()).is_cuda
         return cls(
             encoder,
             decoder,
-            torch.optim.Adam(encoder.parameters(), lr=learning_rate, betas=betas, maximize=True),
-            torch.optim.Adam(decoder.parameters(), lr=learning_rate, betas=betas),
+            # capturable: a recorded step must count its steps on the device
+            torch.optim.Adam(encoder.parameters(), learning_rate, betas, maximize=True, capturable=on_gpu),
+            torch.optim.Adam(decoder.parameters(), learning_rate, betas, capturable=on_gpu),
         )
 
     @property
@@ -154,15 +157,9 @@ class OldMemory:
         self.samples = samples
         self.decoder_before = decoder_before
         self.generator = generator
+        self.classes = int(gaussians.labels[-1]) + 1
+        self.rows = len(gaussians.means) * samples
         self.kept = self._draw() if resample == "task" else None
-
-    @property
-    def classes(self) -> int:
-        return int(self.gaussians.labels[-1]) + 1
-
-    @property
-    def rows(self) -> int:
-        return len(self.gaussians.means) * self.samples
 
     def draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Z_old, y_old, and X_old where the replay is frozen."""
@@ -208,23 +205,32 @@ def play(
     if resume is not None:
         played = resume.epoch
         resume.restore()
-    for epoch in range(played + 1, epochs + 1):
-        totals: dict[str, Tensor] = {}
-        steps = 0
-        for rows in _equal_batches(len(images), size, generator, images.device):
-            X = to_float(images[rows])
-            if game.flips:
-                X = _flip_half(X, generator)
-            batch = _batch(X, y[rows], memory, classes, players.encoder.feature_dim)
-            for player, step in (("encoder", encoder_step), ("decoder", decoder_step)):
-                for name, value in step(players, batch, rules).named().items():
-                    totals[f"{player}.{name}"] = totals.get(f"{player}.{name}", 0) + value.detach()
-            steps += 1
-        # one read a term and epoch: reading a device's number waits for the device
-        means = {name: float(total) / steps for name, total in totals.items()}
-        _check_finite(means, epoch)
-        if progress is not None:
-            progress(EpochReport(epoch, epochs, means))
+    totals: dict[str, Tensor] = {}  # of each term over the steps of an epoch
+
+    def step(rows: Tensor) -> None:
+        X = to_float(images[rows])
+        if game.flips:
+            X = _flip_half(X, generator)
+        batch = _batch(X, y[rows], memory, classes, players.encoder.feature_dim)
+        for player, move in (("encoder", encoder_step), ("decoder", decoder_step)):
+            for name, value in move(players, batch, rules).named().items():
+                key = f"{player}.{name}"
+                totals.setdefault(key, torch.zeros_like(value)).add_(value.detach())
+
+    with side_stream(images.device):
+        captured = Captured(step, generator, images.device)
+        for epoch in range(played + 1, epochs + 1):
+            batches = _equal_batches(len(images), size, generator, images.device)
+            for rows in batches:
+                captured(rows)
+            # one read an epoch: reading a device's number waits for the device
+            values = torch.stack(list(totals.values())).tolist()
+            means = {name: value / len(batches) for name, value in zip(totals, values)}
+            for total in totals.values():
+                total.zero_()
+            _check_finite(means, epoch)
+            if progress is not None:
+                progress(EpochReport(epoch, epochs, means))
     players.train_statistics(False)
 
 
@@ -252,11 +258,11 @@ def _batch(X: Tensor, y: Tensor, memory: OldMemory | None, classes: int, d: int)
 
 def _equal_batches(
     n: int, size: int, generator: torch.Generator, device: torch.device
-) -> Iterator[Int[Tensor, " rows"]]:
+) -> tuple[Int[Tensor, " rows"], ...]:
     """A shuffled pass over n rows in equal batches of at most `size`; fewer rows than batches are left out."""
     batches = -(-n // size)
     order = torch.randperm(n, generator=generator, device=device)
-    return iter(order[: n // batches * batches].chunk(batches))
+    return order[: n // batches * batches].chunk(batches)
 
 
 def _flip_half(X: Float[Tensor, "n c h w"], generator: torch.Generator) -> Float[Tensor, "n c h w"]:

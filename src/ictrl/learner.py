@@ -62,6 +62,7 @@ class ICTRL:
             recipe.network.feature_dim,
         )
         encoder, decoder = Encoder(*shape, generator=initial), Decoder(*shape, generator=initial)
+        encoder.precision = decoder.precision = _precision(recipe.game.precision, self.device)
         self._players = Players.pair(
             encoder.to(self.device).eval(),
             decoder.to(self.device).eval(),
@@ -312,6 +313,12 @@ class ICTRL:
             part.load_state_dict(state)
         self._players.train_statistics(False)
         self._generator.set_state(random)
+
+
+def _precision(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[name]
 
 
 @contextmanager

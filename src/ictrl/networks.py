@@ -37,6 +37,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.feature_dim = feature_dim
+        self.precision = torch.float32
         widths = _widths(image_size, width)
         layers: list[nn.Module] = [_layer(nn.Conv2d, channels, widths[0], stride=2, padding=1), nn.LeakyReLU(LEAK)]
         for below, above in pairwise(widths):
@@ -46,7 +47,9 @@ class Encoder(nn.Module):
         _initialise(self, generator)
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
-        return nn.functional.normalize(self.layers(X).flatten(1), dim=1)
+        with _autocast(X, self.precision):
+            features = self.layers(X.contiguous(memory_format=torch.channels_last))
+        return nn.functional.normalize(features.flatten(1).float(), dim=1)
 
 
 class Decoder(nn.Module):
@@ -56,6 +59,7 @@ class Decoder(nn.Module):
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
+        self.precision = torch.float32
         widths = _widths(image_size, width)[::-1]
         layers: list[nn.Module] = [_layer(nn.ConvTranspose2d, feature_dim, widths[0], stride=1, padding=0)]
         for below, above in zip(widths, [*widths[1:], channels]):
@@ -64,11 +68,17 @@ class Decoder(nn.Module):
         _initialise(self, generator)
 
     def forward(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n c h w"]:
-        return self.layers(Z[:, :, None, None])
+        with _autocast(Z, self.precision):
+            return self.layers(Z[:, :, None, None])
 
 
 def parameter_count(*networks: nn.Module) -> int:
     return sum(parameter.numel() for network in networks for parameter in network.parameters())
+
+
+def _autocast(like: Tensor, precision: torch.dtype) -> torch.autocast:
+    """Convolutions in that precision. Weights are cast anew each time: a kept cast would go stale in a graph."""
+    return torch.autocast(like.device.type, precision, enabled=precision != torch.float32, cache_enabled=False)
 
 
 def _widths(image_size: int, width: int) -> list[int]:

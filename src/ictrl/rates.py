@@ -223,7 +223,10 @@ def _cholesky_sweep(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Flo
         factor, info = torch.linalg.cholesky_ex(A[:, K, K])
         failed = torch.where((failed == 0) & (info != 0), info + start, failed)
         half_log_det += factor.diagonal(dim1=1, dim2=2).log().sum(1)
-        pivot_inverse = torch.cholesky_inverse(factor)
+        # by a triangular solve: `cholesky_inverse` of a batch is slow on a GPU and cannot be recorded in a graph
+        eye = torch.eye(len(factor[0]), dtype=A.dtype, device=A.device)
+        factor_inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
+        pivot_inverse = factor_inverse.transpose(1, 2) @ factor_inverse
         rows = A[:, K].clone()  # (m, PIVOT, d)
         scaled = pivot_inverse @ rows
         A.baddbmm_(rows.transpose(1, 2), scaled, alpha=-1)

@@ -1,0 +1,68 @@
+"""A step as one CUDA graph: recorded once, replayed without Python in between.
+
+A step of the game launches several hundred small kernels, and launching them costs more than running them. On a GPU
+the step is therefore played a few times as it is, which also warms up what is created lazily (cuDNN plans, Adam's
+moments), then recorded, and from there on replayed. Whatever cannot be recorded goes on as it is, with a log line.
+
+What is recorded works on the same tensors every time: the step must read its input from the tensor it is given, change
+parameters in place, add its results to tensors that stay, and take random numbers from the generator named here.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+PLAIN_CALLS = 3
+
+
+class Captured:
+    """Calls `step(rows)`; on a GPU, after a few plain calls, as a graph."""
+
+    def __init__(self, step: Callable[[Tensor], None], generator: torch.Generator, device: torch.device) -> None:
+        self.step = step
+        self.generator = generator
+        self.plain_calls = PLAIN_CALLS if device.type == "cuda" else -1  # −1: for ever
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.rows: Tensor | None = None
+
+    def __call__(self, rows: Int[Tensor, " n"]) -> None:
+        if self.plain_calls == 0 and self.graph is None:
+            self._record(rows)
+        if self.graph is None or self.rows is None or self.rows.shape != rows.shape:
+            self.step(rows)
+            self.plain_calls -= self.plain_calls > 0
+            return
+        self.rows.copy_(rows)
+        self.graph.replay()
+
+    def _record(self, rows: Tensor) -> None:
+        self.rows = rows.clone()
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        try:
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+                self.step(self.rows)
+        except RuntimeError as error:
+            logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
+            self.plain_calls = -1
+            return
+        self.graph = graph
+
+
+@contextmanager
+def side_stream(device: torch.device) -> Iterator[None]:
+    """Work on a stream of its own, as recording demands: after what was queued before, before what follows."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    inner.wait_stream(outer)
+    with torch.cuda.stream(inner):
+        yield
+    outer.wait_stream(inner)
