@@ -46,5 +46,5 @@ results: $(VENV)/installed ## run the published recipes again and rewrite the ta
 docs: $(VENV)/installed ## record what every command prints, for docs/commands.md
 	@$(BIN)/python benchmarks/commands.py
 
-clean: ## remove everything that was set up or written
+clean: ## remove what was set up; runs/ stays
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

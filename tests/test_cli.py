@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,8 @@ def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pyte
     output = capsys.readouterr().out
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     lines = output.splitlines()
-    assert lines[0].startswith("task 1 of 5, classes 0 1: accuracy so far memory 1.000, reencoded 1.000")
+    assert lines[0] == f"Learning 10 classes in 5 tasks on cpu; the run is written to {tmp_path / 'run'}."
+    assert lines[1].startswith("task 1 of 5, classes 0 1: accuracy so far memory 1.000, reencoded 1.000")
     assert next(line for line in lines if line.startswith("after task")).split() == (
         ["after", "task", "new", "classes", "memory", "reencoded", "untrained", "floor"]
     )
@@ -41,6 +44,7 @@ def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pyte
     assert written == {
         "results.json",
         "config.toml",
+        "data.json",
         "metrics.jsonl",
         "checkpoint/after-task-004.safetensors",
         "checkpoint/after-task-005.safetensors",
@@ -68,7 +72,8 @@ def test_options_override_the_recipe_wherever_it_is_named(tmp_path: Path) -> Non
 
 def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        "[network]\nimage_size = 8\nchannels = 1\nwidth = 4\nfeature_dim = 8\n[game]\nepochs = 1\nfirst_epochs = 1\n"
+        "[network]\nimage_size = 8\nchannels = 1\nwidth = 4\nfeature_dim = 8\n"
+        "[classifier]\ncomponents = 3\n[game]\nepochs = 1\nfirst_epochs = 1\n"
     )
     assert call("run", str(tmp_path / "mine.toml"), "--device", "cpu", "--out", str(tmp_path / "run")) == 0
     assert json.loads((tmp_path / "run" / "results.json").read_text())["recipe"]["name"] == "mine"
@@ -175,8 +180,11 @@ def interrupted(out: Path, number: int) -> tuple[int, str]:
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("task 1 of 5")
+    deadline = time.monotonic() + 120
+    while '"task": 2' not in ((out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.05)
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     return process.returncode, errors

@@ -166,7 +166,7 @@ def test_names_with_brackets_and_long_paths_are_printed_whole(
     ("arguments", "message"),
     [
         (["predict", "RUN"], "error: Expected at least one picture but got none: name the files after the run."),
-        (["predict", "none", "red.png"], "error: Expected a run folder but none has no config.toml: `ictrl run --out"),
+        (["predict", "none", "red.png"], "error: Expected a run folder but none is not there: `ictrl run` makes one"),
         (["predict", ".", "red.png"], "error: Expected a run folder but . has no config.toml"),
         (["predict", "red.png", "red.png"], "error: Expected a saved learner but red.png is cut short or of another"),
         (["predict", "RUN", "red.png", "--device", "cuda:99"], "error: Expected a device of this machine (auto, cpu"),
@@ -185,7 +185,7 @@ def test_names_with_brackets_and_long_paths_are_printed_whole(
             ["sample", "RUN", "--label", "0", "-o", "a.png", "--direction", "3"],
             "error: Expected direction from 0 to 2 for label 0 but got 3.",
         ),
-        (["sample", "none", "--label", "0", "-o", "a.png"], "error: Expected a run folder but none has no"),
+        (["sample", "none", "--label", "0", "-o", "a.png"], "error: Expected a run folder but none is not there"),
         (["sample", "RUN", "--label", "0"], "--out"),
     ],
 )

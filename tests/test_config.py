@@ -114,6 +114,7 @@ def test_none_survives_toml(tmp_path: Path) -> None:
         ("[anchors]\nnew = -1", "Expected anchors.new to be at least 0 but got -1.0"),
         ("[classifier]\nenergy = 0.9", "Expected exactly one of classifier.components and classifier.energy"),
         ('[classifier]\ncomponents = "none"\nenergy = 2', "Expected classifier.energy to be above 0 and at most 1"),
+        ("[classifier]\ncomponents = 128", r"components below network.feature_dim \(128\) but got 128"),
         ("seed = -1", "Expected seed to be from 0 to"),
         ("game = [", "Expected TOML in .*own.toml but got"),
     ],

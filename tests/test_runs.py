@@ -13,10 +13,11 @@ from typing import Any
 import filelock
 import pytest
 import torch
+from PIL import Image
 
 from ictrl import InputError, NonFiniteError, Recipe, load_recipe
 from ictrl.cli import main
-from ictrl.config import AnchorsConfig, CheckpointConfig, GameConfig, NetworkConfig
+from ictrl.config import AnchorsConfig, CheckpointConfig, DataConfig, GameConfig, NetworkConfig
 from ictrl.experiment import Listener, Stopped, evaluate, resume, run
 from ictrl.game import EpochReport
 from ictrl.recipefiles import differences, to_toml
@@ -128,7 +129,7 @@ def write(path, content):
     global writes
     writes -= 1
     if writes == 0:
-        real(path.with_name(".half"), content[: len(content) // 2])
+        path.with_name(f".{path.name}.abc.unfinished").write_bytes(content[: len(content) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
     real(path, content)
 
@@ -298,9 +299,9 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", full)
     assert main(["resume", str(out)]) == 1
-    assert capsys.readouterr().err == (
-        "error: Expected to write the disk but: No space left on device. What was written before is good.\n"
-    )
+    newest = out / "checkpoint" / "task-003-epoch-00003.safetensors"
+    said = capsys.readouterr().err
+    assert said == f"error: {newest}: No space left on device. What was written before is good.\n"
     assert {path: path.read_bytes() for path in (out / "checkpoint").iterdir()} == before
     monkeypatch.undo()
     results, _ = resume(out)
@@ -329,3 +330,60 @@ def test_a_diverging_run_leaves_the_last_good_checkpoint(tmp_path: Path, monkeyp
         resume(out)
     assert RunFolder(out).position().epoch == 2
     assert read_stored(out / "checkpoint" / "task-003-epoch-00002.safetensors", STOPPED_TASK).epoch == 2
+
+
+def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
+    out = begun(tmp_path)
+    (out / ".notes").write_text("mine")
+    (out / ".git").mkdir()
+    (out / "checkpoint" / ".after-task-003.safetensors.abc.unfinished").write_bytes(b"half")
+    resume(out)
+    assert (out / ".notes").read_text() == "mine"
+    assert (out / ".git").is_dir()
+    assert not list((out / "checkpoint").glob("*.unfinished"))
+
+
+def test_a_recipe_changed_during_the_first_task_is_refused_too(tmp_path: Path) -> None:
+    out = begun(tmp_path, epochs=2)
+    config = out / "config.toml"
+    config.write_text(config.read_text().replace("gamma_old = 1.0", "gamma_old = 2.0"))
+    with pytest.raises(InputError, match=r"was changed \(objective.gamma_old: 1.0 → 2.0\)"):
+        resume(out)
+    config.write_text(config.read_text().replace("gamma_old = 2.0", "gamma_old = 1.0"))
+    config.write_text(config.read_text().replace("every_minutes = 10.0", "every_minutes = 5.0"))
+    resume(out)
+
+
+def test_changed_data_is_noticed(tmp_path: Path) -> None:
+    out = begun(tmp_path)
+    noted = json.loads((out / "data.json").read_text())
+    assert noted["training_images"] == 160
+    (out / "data.json").write_text(json.dumps({**noted, "sha256": "0" * 64}))
+    for again in (resume, evaluate):
+        with pytest.raises(InputError, match="Expected the data that .* was begun with but it has changed .sha256"):
+            again(out)
+
+
+def test_evaluate_says_what_it_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = begun(tmp_path)
+    truncate(out / "checkpoint" / "after-task-002.safetensors")
+    assert main(["evaluate", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("warning: Expected a saved learner but ")
+    assert captured.out.startswith("Accuracy on the test images of each task after 1 of 5 tasks")
+    truncate(out / "checkpoint" / "after-task-001.safetensors")
+    assert main(["evaluate", str(out)]) == 2
+    assert "is cut short or of another kind" in capsys.readouterr().err
+
+
+def test_a_run_can_be_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("train", "test"):
+        for label in range(2):
+            (tmp_path / "own" / part / str(label)).mkdir(parents=True)
+            for i in range(3):
+                Image.new("L", (8, 8), 50 * label + i).save(tmp_path / "own" / part / str(label) / f"{i}.png")
+    recipe = quick(data=DataConfig(name="folder", root="own", tasks=1))
+    monkeypatch.chdir(tmp_path)
+    run(recipe, tmp_path / "run")
+    monkeypatch.chdir("/")
+    assert resume(tmp_path / "run")[0]["complete"]

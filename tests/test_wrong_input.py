@@ -47,7 +47,7 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "labels that are NaN": (GOOD[:2], torch.tensor([float("nan")] * 2), "as labels but got float32"),
     "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits .* but got uint64"),
     "an empty task": (GOOD[:0], LABELS[:0], "Expected at least one image but got none"),
-    "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images a class but class 5 has one"),
+    "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images a class but got one of class 5"),
 }
 
 
@@ -101,7 +101,10 @@ def test_use_before_learning(method: str) -> None:
     ("arguments", "message"),
     [
         ((5, 1), "Expected a learned label but got 5; learned are 0, 1"),
-        (("zero", 1), "Expected a learned label but got 'zero'"),
+        (("zero", 1), "Expected label to be a whole number but got 'zero'"),
+        (([0], 1), r"Expected label to be a whole number but got \[0\]"),
+        ((0, 2.0), "Expected n to be a whole number but got 2.0"),
+        ((0, 1, "up"), "Expected direction to be a whole number but got 'up'"),
         ((0, 0), "Expected n to be at least 1 but got 0"),
         ((0, 1, 3), "Expected direction from 0 to 2 for label 0 but got 3"),
         ((0, 1, -1), "Expected direction from 0 to 2 for label 0 but got -1"),
@@ -115,3 +118,16 @@ def test_sample(arguments: tuple[Any, ...], message: str, learner: ICTRL) -> Non
 def test_a_device_that_is_not_there(device: str) -> None:
     with pytest.raises(InputError, match=rf"Expected a device of this machine \(auto, cpu.*\) but got '{device}'"):
         ICTRL(tiny_recipe(), device=device)
+
+
+def test_a_recipe_that_is_none_and_seeds_that_are_none() -> None:
+    with pytest.raises(InputError, match="Expected a Recipe but got 'digits': load_recipe gives one by its name"):
+        ICTRL("digits")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Expected seed to be at least 0 but got -1"):
+        ICTRL(tiny_recipe(), seed=-1)
+    with pytest.raises(InputError, match="Expected seed to be a whole number but got 'a'"):
+        ICTRL(tiny_recipe(), seed="a")  # type: ignore[arg-type]
+
+
+def test_labels_may_be_numpys_or_torchs_numbers(learner: ICTRL) -> None:
+    assert learner.sample(np.int64(1), np.int32(2)).shape == learner.sample(torch.tensor(1), 2).shape  # type: ignore[arg-type]

@@ -241,6 +241,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
+        components, d = self.classifier.components, self.network.feature_dim
+        if components is not None and components >= d:
+            raise ConfigError(
+                f"Expected classifier.components below network.feature_dim ({d}) but got {components}: "
+                "a subspace that is the whole space tells no class from another."
+            )
 
 
 def _distinct(values: tuple[int, ...]) -> bool:

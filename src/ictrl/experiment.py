@@ -9,12 +9,13 @@ After every task the learner is measured under two protocols, which are never mi
 Beside them stands a floor: the same networks untrained, reencoded. What lies below it was not learned.
 """
 
+import hashlib
 import json
 import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
+REPLAY_WELL = 0.8  # share of them that should be recognised
 PROTOCOLS = ("memory", "reencoded")
 
 
@@ -85,6 +87,8 @@ def run(
 
     Where `stop` gives True after an epoch, the run is written down and `Stopped` raised.
     """
+    if recipe.data.root is not None:  # so that the run can be resumed from anywhere
+        recipe = replace(recipe, data=replace(recipe.data, root=str(Path(recipe.data.root).resolve())))
     dataset, tasks = _stream(recipe)  # a mistake in the data shows before a folder is made
     learner = ICTRL(recipe)
     with RunFolder.create(out, recipe) as folder:
@@ -105,17 +109,33 @@ def resume(
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
-def evaluate(out: Path, device: str | None = None) -> dict[str, Any]:
+def evaluate(out: Path, device: str | None = None, listener: Listener | None = None) -> dict[str, Any]:
     """Measure the newest learner of a run again, under both protocols; what `results.json` holds of the rest stays."""
     folder = RunFolder.existing(out)
     recipe, position = folder.recipe(), folder.learned(device)
     dataset, tasks = _stream(recipe)
+    folder.check_data(fingerprint(tasks))
+    (listener or Listener()).on_begin(position, dataset, tasks)
     measured = Measured(**json.loads(position.notes["measured"]))
     measured.memory[-1], measured.reencoded[-1] = _rows(position.learner, tasks[: position.done], measured)
     results = describe(recipe, position.learner, measured, dataset, tasks)
     if not folder.results.exists():
-        folder.write_results(results)
+        with folder.locked():
+            folder.write_results(results)
     return results
+
+
+def fingerprint(tasks: list[Task]) -> dict[str, Any]:
+    """What tells whether data is the same: its numbers and a digest of every image and label, in order."""
+    sha = hashlib.sha256()
+    for task in tasks:
+        for part in (task.images, task.labels, task.test_images, task.test_labels):
+            sha.update(part.numpy().tobytes())
+    return {
+        "training_images": sum(len(task.rows) for task in tasks),
+        "test_images": sum(len(task.test_rows) for task in tasks),
+        "sha256": sha.hexdigest(),
+    }
 
 
 def _stream(recipe: Recipe) -> tuple[Dataset, list[Task]]:
@@ -132,6 +152,7 @@ def _go_on(
     listener: Listener,
     stop: Callable[[], bool],
 ) -> tuple[dict[str, Any], ICTRL]:
+    folder.check_data(fingerprint(tasks))
     learner, resumed = position.learner, position.stopped
     listener.on_begin(position, dataset, tasks)
     folder.keep_metrics(position.done, position.epoch)

@@ -4,11 +4,15 @@ import os
 import tempfile
 from pathlib import Path
 
+UNFINISHED = ".unfinished"  # ending of a file that is being written; one that stays was left by a process that died
+
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, flush to the disk, rename over it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write beside the target, flush to the disk, rename over it. The folder must be there."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -20,6 +24,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -109,7 +109,9 @@ def encoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     """The encoder climbs its objective by one step; returns the terms it saw before moving."""
     encoder, decoder = players.encoder, players.decoder
     Z_new = encoder(batch.X)
-    with torch.no_grad():  # the decoder is the opponent here: its images are given, whatever they were made from
+    # The decoder is the opponent here and its images are given. The paper's Ẑ_new(θ, η) depends on θ through X̂ as well;
+    # that path is cut, as is usual where two players take turns, and saves a pass back through the decoder.
+    with torch.no_grad():
         if batch.X_old is None:
             X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
         else:

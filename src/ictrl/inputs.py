@@ -1,5 +1,6 @@
 """Checking what comes in: images, labels, devices. A mistake is refused where it enters, in one line."""
 
+import operator
 from collections.abc import Container, Iterable
 from typing import Any, TypeVar
 
@@ -55,9 +56,20 @@ def check_new_classes(y: Int[Tensor, " n"], learned: Container[int]) -> None:
     lonely = [int(label) for label in present[counts < 2]]
     if lonely:
         raise InputError(
-            f"Expected at least 2 images a class but class {listed(lonely)} has one: "
+            f"Expected at least 2 images a class but got one of class {listed(lonely)}: "
             "the mean of one image's features would be those features, and no image's features are kept."
         )
+
+
+def whole_number(value: Any, name: str, least: int | None = None) -> int:
+    """The value as an int, if it is one: Python's, NumPy's or a tensor of one."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"Expected {name} to be a whole number but got {value!r}.") from None
+    if least is not None and number < least:
+        raise InputError(f"Expected {name} to be at least {least} but got {number}.")
+    return number
 
 
 def resolve_device(name: str | torch.device) -> torch.device:

@@ -24,9 +24,19 @@ from ictrl.classifier import NearestSubspace
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.game import EpochReport, Players, Progress, Resume, play
-from ictrl.inputs import Images, check_new_classes, checked_images, checked_labels, like, listed, resolve_device
+from ictrl.inputs import (
+    Images,
+    check_new_classes,
+    checked_images,
+    checked_labels,
+    like,
+    listed,
+    resolve_device,
+    whole_number,
+)
 from ictrl.memory import Memory, fit_transport, form_class_memory
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
+from ictrl.recipefiles import differences
 from ictrl.storage import (
     LEARNER,
     STOPPED_TASK,
@@ -48,8 +58,10 @@ class ICTRL:
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | None = None, device: str | torch.device | None = None) -> None:
+        if not isinstance(recipe, Recipe):
+            raise InputError(f"Expected a Recipe but got {recipe!r}: load_recipe gives one by its name.")
         self.recipe = recipe
-        self.seed = recipe.seed if seed is None else seed
+        self.seed = whole_number(recipe.seed if seed is None else seed, "seed", least=0)
         self.device = resolve_device(recipe.device if device is None else device)
         self.memory = Memory()
         self._classifier: NearestSubspace | None = None
@@ -204,13 +216,13 @@ class ICTRL:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
         if not self.memory:
             raise InputError("Expected a learner that has learned but got a new one: call learn before sample.")
+        label = whole_number(label, "label")
         if label not in self.memory:
-            raise InputError(f"Expected a learned label but got {label!r}; learned are {listed(self.classes_)}.")
-        if n < 1:
-            raise InputError(f"Expected n to be at least 1 but got {n}.")
+            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        n = whole_number(n, "n", least=1)
         kept = Memory({label: self.memory[label]}).gaussians()
         r = len(kept.means)
-        if direction is not None and not 0 <= direction < r:
+        if direction is not None and not 0 <= whole_number(direction, "direction") < r:
             raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
         each = n if direction is not None else -(-n // r)
         Z, _ = kept.sample(each, self._display_generator)
@@ -274,7 +286,8 @@ class ICTRL:
 
     def _stopped_task(self, path: Path) -> Resume:
         stored = read_stored(path, STOPPED_TASK)
-        if (stored.recipe, stored.seed, stored.labels) != (self.recipe, self.seed, list(self.memory)):
+        same = not differences(stored.recipe, self.recipe)
+        if not same or (stored.seed, stored.labels) != (self.seed, list(self.memory)):
             raise InputError(f"Expected a task stopped by this very learner but {path} belongs to another.")
 
         def restore() -> None:

@@ -7,7 +7,9 @@ Two descriptions of a class, both linear, so that drift of the encoder can be un
 - the class's own count, mean and covariance, from which the classifier takes its subspace.
 
 A covariance of k features has rank k−1 at most, so a direction stores a factor F of that many rows, Σ = FᵀF, built
-from eigenvectors: a rotation of the k features that no longer holds any one of them.
+from eigenvectors: a rotation of the k features that no longer holds any one of them as such. Moments of very few
+features still say nearly as much as the features do (of two, exactly as much): what must stay private wants many
+images a class and many neighbours.
 
 *Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on images that are
 at hand (new ones and replayed ones) carries features from where they were to where they are; every stored mean and

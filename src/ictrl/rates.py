@@ -9,12 +9,12 @@ Two numbers follow from it, and the whole method is a game on them:
 
 - the *rate reduction* ΔR(Z) = R(Z) − Σⱼ nⱼ/n R(Zⱼ): what knowing the classes saves. Large when every class is cheap
   and all of them together are expensive, that is, when classes lie in different low-dimensional subspaces;
-- the *distance* ΔR(Zⱼ, Ẑⱼ) = R(Zⱼ ∪ Ẑⱼ) − ½R(Zⱼ) − ½R(Ẑⱼ) between two sets of features of one class: zero exactly if
-  their second moments agree.
+- the *distance* ΔR(Zⱼ, Ẑⱼ) = R(Zⱼ ∪ Ẑⱼ) − ½R(Zⱼ) − ½R(Ẑⱼ) between two equally large sets of features of one class:
+  zero exactly if their second moments agree.
 
 All of it is a function of the k matrices Sⱼ = ZⱼᵀZⱼ and their counts nⱼ, so nothing of size n×n is ever formed, classes
-are a batch dimension, and every log-determinant of an objective comes out of one batched Cholesky. The functions here
-return these quantities themselves; signs and weights belong to `objectives`.
+are a batch dimension, and every log-determinant of an objective comes out of one batched, blocked Cholesky. What is
+returned here are these quantities themselves; signs and weights belong to `objectives`.
 """
 
 from dataclasses import dataclass
@@ -61,8 +61,8 @@ class ClassLayout:
 def class_layout(y: Int[Tensor, " n"], classes: int, d: int, dtype: torch.dtype = torch.float32) -> ClassLayout:
     """The layout of rows with labels 0 … classes−1, in any order, for features of dimension d.
 
-    Blocks have fewer rows than d, so padding costs at most k·d rows and the moments n·d² + k·d³ operations. How many
-    there are follows from shapes: on a GPU nothing has to be read back to launch the product.
+    With blocks of fewer rows than d, padding costs at most k·d rows and the moments n·d² + k·d³ operations; larger ones
+    are taken only where they waste less. How many there are follows from shapes: on a GPU nothing has to be read back.
     """
     n, device = len(y), y.device
     size = max(1, d // 2)

@@ -40,7 +40,11 @@ def load_recipe(name: str | Path) -> Recipe:
     16
     """
     packaged = str(name) in recipe_names()
-    return recipe_from_table({"name": str(name) if packaged else Path(name).stem, **_read_recipe(str(name), ())})
+    table = {"name": str(name) if packaged else Path(name).stem, **_read_recipe(str(name), ())}
+    try:
+        return recipe_from_table(table)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (in {name})") from None
 
 
 def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
@@ -97,7 +101,7 @@ def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
 
 
 def differences(one: Recipe, other: Recipe) -> list[str]:
-    """The settings that decide results and differ, as `name: this → that`."""
+    """The settings that decide results and differ, as `name: this → that`; where the data lies decides none."""
     ignored = {"name", "description", "device", "checkpoint"}
     tables = [{k: v for k, v in recipe_to_table(recipe).items() if k not in ignored} for recipe in (one, other)]
     flat = [
@@ -105,7 +109,11 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
         | {key: value for key, value in table.items() if not isinstance(value, dict)}
         for table in tables
     ]
-    return [f"{key}: {flat[0][key]} → {flat[1][key]}" for key in flat[0] if flat[0][key] != flat[1][key]]
+    return [
+        f"{key}: {flat[0][key]} → {flat[1][key]}"
+        for key in flat[0]
+        if flat[0][key] != flat[1][key] and key != "data.root"
+    ]
 
 
 def to_toml(recipe: Recipe) -> str:

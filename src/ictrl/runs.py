@@ -5,7 +5,8 @@
         results.json                             everything measured so far
         checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
-        figures/, report.html
+        data.json                                what the data was, to notice if it changes
+        figures/
 
 Every file but the log is written under another name, flushed and renamed, so a run that is killed at any moment leaves
 good files. A file that went bad on the disk is found by its digest, and the one before it is used.
@@ -23,7 +24,7 @@ import filelock
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.files import UNFINISHED, write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
 from ictrl.recipefiles import differences, load_recipe, to_toml
@@ -74,6 +75,7 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"Expected to write the run into {path} but could not: {error.strerror}.") from None
         with folder.locked():
+            folder.checkpoints.mkdir(exist_ok=True)
             write_atomically(folder.config, to_toml(recipe).encode())
             yield folder
 
@@ -83,9 +85,10 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
-            for unfinished in [*path.glob(".*"), *folder.checkpoints.glob(".*")]:
-                if unfinished.name != LOCK:  # a process was killed while it wrote this
+            for part in (path, folder.checkpoints):
+                for unfinished in part.glob(f".*{UNFINISHED}"):  # a process was killed while it wrote this
                     unfinished.unlink()
+            folder.checkpoints.mkdir(exist_ok=True)
             yield folder
 
     @classmethod
@@ -93,9 +96,8 @@ class RunFolder:
         """A run to look at."""
         folder = cls(path)
         if not folder.config.is_file():
-            raise InputError(
-                f"Expected a run folder but {path} has no config.toml: `ictrl run --out {path}` makes one."
-            )
+            what = "has no config.toml" if path.exists() else "is not there"
+            raise InputError(f"Expected a run folder but {path} {what}: `ictrl run` makes one.")
         return folder
 
     @contextmanager
@@ -182,22 +184,18 @@ class RunFolder:
             except InputError as error:
                 warnings.append(f"{error} Going back to the checkpoint before it.")
                 continue
-            changed = differences(learner.recipe, recipe)
-            if changed:
-                raise InputError(
-                    f"Expected the recipe that {self.path} was begun with but its config.toml was changed "
-                    f"({'; '.join(changed)}): change it back, or begin a new run."
-                )
+            self._check_unchanged(learner.recipe, recipe)
             position = Position(learner, int(path.stem.removeprefix("after-task-")), notes, warnings=warnings)
             break
         for task, epoch, path in self._stopped():
             if task != position.done + 1:
                 continue
             try:
-                read_stored(path, STOPPED_TASK)
+                stored = read_stored(path, STOPPED_TASK)
             except InputError as error:
                 warnings.append(f"{error} Going back to the checkpoint before it.")
                 continue
+            self._check_unchanged(stored.recipe, recipe)
             position.stopped, position.epoch = path, epoch
             break
         return position
@@ -206,10 +204,35 @@ class RunFolder:
         """The newest good state, which must have learned something to be of use."""
         position = self.position(device)
         if not position.done:
+            reasons = "".join(f" {warning}" for warning in position.warnings)
             raise InputError(
-                f"Expected a run with a task learned but {self.path} has none: `ictrl resume {self.path}`."
+                f"Expected a run with a task learned but {self.path} has none: `ictrl resume {self.path}`.{reasons}"
             )
         return position
+
+    def check_data(self, fingerprint: dict[str, Any]) -> None:
+        """Note what the data is, or refuse data that is not what was noted."""
+        path = self.path / "data.json"
+        if not path.exists():
+            write_atomically(path, (json.dumps(fingerprint, indent=2) + "\n").encode())
+            return
+        noted = json.loads(path.read_text(encoding="utf-8"))
+        changed = [
+            f"{key}: {noted.get(key)} → {value}" for key, value in fingerprint.items() if noted.get(key) != value
+        ]
+        if changed:
+            raise InputError(
+                f"Expected the data that {self.path} was begun with but it has changed ({'; '.join(changed)}): "
+                "put it back, or begin a new run."
+            )
+
+    def _check_unchanged(self, begun_with: Recipe, recipe: Recipe) -> None:
+        changed = differences(begun_with, recipe)
+        if changed:
+            raise InputError(
+                f"Expected the recipe that {self.path} was begun with but its config.toml was changed "
+                f"({'; '.join(changed)}): change it back, or begin a new run."
+            )
 
     def _learners(self) -> list[Path]:
         """Learners after a task, newest first."""

@@ -64,6 +64,8 @@ def write_stored(path: Path, kind: str, stored: Stored) -> None:
 def read_stored(path: Path, kind: str) -> Stored:
     """Read and check what `write_stored` wrote; anything else is refused."""
     what = "a saved learner" if kind == LEARNER else "a stopped task"
+    if path.is_dir():
+        raise InputError(f"Expected {what} but {path} is a folder.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"Expected to write {error.filename or 'a file'} but: {error.strerror}. What was written before is good."
+        return f"{error.filename or 'a file'}: {error.strerror}. What was written before is good."
     return str(error)
 
 

@@ -124,6 +124,7 @@ class DataShowCommand:
             for line in dataset.skipped:
                 console.print(f"  {line}")
         if self.sheet is not None:
+            self.sheet.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.sheet, training_sheet(tasks))
             console.print(f"\nTraining images of each class, a row a class: {self.sheet}")
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ictrl import experiment
 from ictrl.cli.output import open_console
-from ictrl.cli.watch import Watch, stop_requests
+from ictrl.cli.watch import Warnings, Watch, stop_requests
 from ictrl.config import Recipe
 from ictrl.experiment import Stopped
 from ictrl.files import write_atomically
@@ -19,7 +19,6 @@ from ictrl.learner import ICTRL
 from ictrl.recipefiles import load_recipe, recipe_names
 
 DEFAULT_RECIPE = "digits"
-REPLAY_WELL = 0.8
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
@@ -97,7 +96,7 @@ class EvaluateCommand:
     """another device than the recipe's"""
 
     def execute(self) -> None:
-        results = experiment.evaluate(self.run, self.device)
+        results = experiment.evaluate(self.run, self.device, Warnings())
         console = open_console()
         done = len(results["memory"]["seen"])
         table = Table("task", "classes", box=None, pad_edge=False)
@@ -133,6 +132,7 @@ def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path)
 
     print_results(console, results)
     replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
+    (out / "figures").mkdir(exist_ok=True)
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
     learned = len(results["tasks"])
     console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml.", soft_wrap=True)
@@ -168,7 +168,11 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
     replay = results["replay"][-1]
     console.print(
         f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
-        + (" Where this is low, memory fades: try more epochs or another rate." if replay < REPLAY_WELL else "")
+        + (
+            " Where this is low, memory fades: try more epochs or another rate."
+            if replay < experiment.REPLAY_WELL
+            else ""
+        )
     )
     console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
 

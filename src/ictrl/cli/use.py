@@ -16,6 +16,7 @@ from torch import Tensor
 from ictrl.cli.output import contact_sheet, open_console
 from ictrl.data import read_picture
 from ictrl.errors import InputError
+from ictrl.experiment import REPLAY_WELL, replay_recognised
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
 from ictrl.runs import Position, RunFolder
@@ -94,10 +95,15 @@ class SampleCommand:
         label = find_label(self.label, names)
         pictures = learner.sample(label, self.n, self.direction)
         across = max(1, round(self.n**0.5))
+        self.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.out, contact_sheet(pictures.split(across)))
         replayed = "1 picture" if self.n == 1 else f"{self.n} pictures"
         along = "" if self.direction is None else f" along direction {self.direction}"
         open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
+        recognised = replay_recognised(learner)
+        if recognised < REPLAY_WELL:
+            hint = "the decoder has not learned to draw them well"
+            print(f"warning: only {recognised:.0%} of what memory replays is recognised: {hint}.", file=sys.stderr)
 
 
 @dataclass(frozen=True)

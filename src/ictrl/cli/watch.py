@@ -18,7 +18,21 @@ from ictrl.game import EpochReport
 from ictrl.runs import Position
 
 
-class Watch(Listener):
+class Warnings(Listener):
+    """Says what was passed over: damaged checkpoints, unreadable pictures."""
+
+    def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
+        for warning in position.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        if dataset.skipped:
+            print(f"warning: {len(dataset.skipped)} files could not be read and were left out:", file=sys.stderr)
+            for line in dataset.skipped:
+                print(f"  {line}", file=sys.stderr)
+
+
+class Watch(Warnings):
+    """Says how a run goes."""
+
     def __init__(self, console: Console, out: Path, tensorboard: bool = False) -> None:
         self.console = console
         self.out = out
@@ -48,12 +62,7 @@ class Watch(Listener):
     def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
         if self.new_writer is not None:
             self.writer = self.new_writer(str(self.out / "tensorboard"))
-        for warning in position.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
-        if dataset.skipped:
-            print(f"warning: {len(dataset.skipped)} files could not be read and were left out:", file=sys.stderr)
-            for line in dataset.skipped:
-                print(f"  {line}", file=sys.stderr)
+        super().on_begin(position, dataset, tasks)
         if position.done == len(tasks):
             self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.", soft_wrap=True)
         elif position.done or position.epoch:
@@ -61,6 +70,9 @@ class Watch(Listener):
                 f"after {position.epoch} epochs of task {position.done + 1}" if position.epoch else "at its beginning"
             )
             self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
+        else:
+            numbers = f"{len(dataset.class_names)} classes in {len(tasks)} tasks on {position.learner.device}"
+            self.console.print(f"Learning {numbers}; the run is written to {self.out}.", soft_wrap=True)
 
     def on_task(self, index: int, total: int, task: Task) -> None:
         self.bars.update(
