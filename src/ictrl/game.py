@@ -5,7 +5,7 @@ the decoder answers the encoder that has just moved. `play` is the loop of one t
 
 BatchNorm. The first task trains in the ordinary way. Afterwards the statistics are frozen for good and only scale and
 shift go on learning: with statistics of new images alone the features of every old class would shift at once, and no
-objective sees that (it costs eight points on CIFAR-10).
+objective sees that.
 """
 
 import copy
