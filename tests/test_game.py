@@ -143,6 +143,23 @@ def test_the_ways_of_playing_differ() -> None:
     assert len(set(outcomes)) == len(ways)
 
 
+GOLDEN = {
+    "encoder.reduction": [1.4845, 1.5940, 1.6144],
+    "encoder.distance_new": [1.4871, 1.3140, 1.4458],
+    "encoder.distance_old": [1.4878, 1.3161, 0.9360],
+    "decoder.reduction_hat": [1.6518, 1.5765, 1.4923],
+    "decoder.distance_new": [1.4847, 1.5056, 1.5190],
+    "decoder.distance_old": [1.4607, 1.2542, 0.7466],
+}
+
+
+def test_three_epochs_go_as_they_always_went() -> None:
+    """A trace from when the game was known to work: whoever changes it changes the game."""
+    reports = play_second_task(replace(GAME, epochs=3))
+    for name, values in GOLDEN.items():
+        assert [report.terms[name] for report in reports] == pytest.approx(values, rel=0.02), name
+
+
 def test_anchors_are_reported_and_hold_the_encoder() -> None:
     free = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=1e-9))
     held = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=50.0, replayed=50.0))
