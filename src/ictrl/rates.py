@@ -212,8 +212,8 @@ def _cholesky_sweep(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Flo
 
         A_KK → −P⁻¹,   A_KR → P⁻¹A_KR,   A_RR → A_RR − A_RK P⁻¹ A_KR
 
-    leaves −A⁻¹ once every block has had its turn. Nearly all of the work is batched products, whereas a batched Cholesky
-    of whole matrices and their triangular inverses go one by one on a CPU.
+    leaves −A⁻¹ once every block has had its turn. Nearly all of the work is batched products; a Cholesky of whole
+    matrices and their triangular inverses would go one by one on a CPU.
     """
     m, d, _ = A.shape
     half_log_det = A.new_zeros(m)
