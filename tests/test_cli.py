@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -202,3 +203,31 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(number: int, tmp_path:
     files = sorted(path.name for path in (out / "checkpoint").iterdir())
     assert files[0] == "after-task-001.safetensors"
     assert files[1].startswith("task-002-epoch-")
+
+
+def test_tensorboard_gets_every_term_and_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    class Writer:
+        def __init__(self, folder: str) -> None:
+            assert folder == str(tmp_path / "run" / "tensorboard")
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            written.append(f"{name} {step}")
+
+        def close(self) -> None:
+            written.append("closed")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    assert call("run", *QUICK, "--data.tasks", "1", "--tensorboard", "--out", str(tmp_path / "run")) == 0
+    assert {"task-1/encoder.reduction 1", "task-1/decoder.distance_new 1", "accuracy/memory 1"} <= set(written)
+    assert written[-1] == "closed"
+
+
+def test_tensorboard_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert call("run", *QUICK, "--tensorboard", "--out", str(tmp_path / "run")) == 2
+    assert "pip install 'ictrl[tensorboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
