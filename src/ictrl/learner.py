@@ -157,12 +157,11 @@ class ICTRL:
             progress=progress,
             resume=stopped,
         )
-        memory = self.memory
+        memory, Z = self.memory, self._features(X)
         if witnesses is not None:
             replayed, Z_before, weights = witnesses
-            Z_after = torch.cat([self._features(X), self._features(replayed)])
+            Z_after = torch.cat([Z, self._features(replayed)])
             memory = memory.transported(fit_transport(Z_before, Z_after, weights, recipe.memory.transport_ridge))
-        Z = self._features(X)
         formed = {
             int(label): form_class_memory(Z[y == label], recipe.memory.directions, recipe.memory.neighbours)
             for label in labels
