@@ -25,7 +25,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again
 	@$(BIN)/ictrl run digits
 
-test: lint ## lint, types and every test
+# Triton comes with PyTorch for GPUs; without one it is needed to test the GPU kernels, number by number, on the CPU.
+$(VENV)/triton: $(VENV)/installed
+	@$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install -qq --no-deps triton==3.9.0 || echo "There is no Triton for this machine: the tests of the GPU kernels are skipped." >&2
+	@touch $@
+
+test: lint $(VENV)/triton ## lint, types and every test
 	@$(BIN)/python -m pytest -q
 
 lint: $(VENV)/installed ## style and types

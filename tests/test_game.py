@@ -35,13 +35,13 @@ def batch(encoder: Encoder, old: bool, frozen: Decoder | None = None) -> Batch:
     images, labels = pictures([2, 3])
     X = to_float(images)
     if not old:
-        return Batch(X, torch.zeros(0, D), None, class_layout(labels - 2, 2, D), old_classes=0)
+        return Batch(X, None, torch.zeros(0, D), None, class_layout(labels - 2, 2, D), old_classes=0)
     Z_old, y_old = old_memory(encoder).sample(4, torch.Generator().manual_seed(0))
     X_old = None
     if frozen is not None:
         with torch.no_grad():
             X_old = frozen(Z_old)
-    return Batch(X, Z_old, X_old, class_layout(torch.cat([labels, y_old]), 4, D), old_classes=2)
+    return Batch(X, None, Z_old, X_old, class_layout(torch.cat([labels, y_old]), 4, D), old_classes=2)
 
 
 def rules(encoder_before: Encoder | None = None) -> Rules:

@@ -4,7 +4,7 @@ A step of the game launches several hundred small kernels, and launching them co
 the step is therefore played a few times as it is, which also warms up what is created lazily (cuDNN plans, Adam's
 moments), then recorded, and from there on replayed. Whatever cannot be recorded goes on as it is, with a log line.
 
-What is recorded works on the same tensors every time: the step must read its input from the tensor it is given, change
+What is recorded works on the same tensors every time: the step must read its input from the tensors it is given, change
 parameters in place, add its results to tensors that stay, and take random numbers from the generator named here.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
@@ -22,32 +21,33 @@ PLAIN_CALLS = 3
 
 
 class Captured:
-    """Calls `step(rows)`; on a GPU, after a few plain calls, as a graph."""
+    """Calls `step(*inputs)`; on a GPU, after a few plain calls, as a graph."""
 
-    def __init__(self, step: Callable[[Tensor], None], generator: torch.Generator, device: torch.device) -> None:
+    def __init__(self, step: Callable[..., None], generator: torch.Generator, device: torch.device) -> None:
         self.step = step
         self.generator = generator
         self.plain_calls = PLAIN_CALLS if device.type == "cuda" else -1  # −1: for ever
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.rows: Tensor | None = None
+        self.inputs: list[Tensor] = []
 
-    def __call__(self, rows: Int[Tensor, " n"]) -> None:
+    def __call__(self, *inputs: Tensor) -> None:
         if self.plain_calls == 0 and self.graph is None:
-            self._record(rows)
-        if self.graph is None or self.rows is None or self.rows.shape != rows.shape:
-            self.step(rows)
+            self._record(inputs)
+        if self.graph is None or any(kept.shape != given.shape for kept, given in zip(self.inputs, inputs)):
+            self.step(*inputs)
             self.plain_calls -= self.plain_calls > 0
             return
-        self.rows.copy_(rows)
+        for kept, given in zip(self.inputs, inputs):
+            kept.copy_(given)
         self.graph.replay()
 
-    def _record(self, rows: Tensor) -> None:
-        self.rows = rows.clone()
+    def _record(self, inputs: tuple[Tensor, ...]) -> None:
+        self.inputs = [given.clone() for given in inputs]
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         try:
             with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-                self.step(self.rows)
+                self.step(*self.inputs)
         except RuntimeError as error:
             logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
             self.plain_calls = -1

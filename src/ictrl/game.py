@@ -21,10 +21,14 @@ from torch import Tensor, nn
 from ictrl.capture import Captured, side_stream
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
+from ictrl.layers import exact_float32
 from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
 from ictrl.rates import ClassLayout, class_layout
+from ictrl.supply import Supply
+
+CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,13 @@ class Players:
 
     @classmethod
     def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
-        on_gpu = next(encoder.parameters()).is_cuda
+        # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
+        on_gpu = {"capturable": True, "fused": True} if next(encoder.parameters()).is_cuda else {}
         return cls(
             encoder,
             decoder,
-            # capturable: a recorded step must count its steps on the device
-            torch.optim.Adam(encoder.parameters(), learning_rate, betas, maximize=True, capturable=on_gpu),
-            torch.optim.Adam(decoder.parameters(), learning_rate, betas, capturable=on_gpu),
+            torch.optim.Adam(encoder.parameters(), learning_rate, betas, maximize=True, **on_gpu),
+            torch.optim.Adam(decoder.parameters(), learning_rate, betas, **on_gpu),
         )
 
     @property
@@ -87,6 +91,8 @@ class Batch:
 
     X: Float[Tensor, "n c h w"]
     """new images"""
+    Z_before: Float[Tensor, "n d"] | None
+    """their features when the task began; None where no anchors hold the encoder"""
     Z_old: Float[Tensor, "m d"]
     """features drawn from memory; no rows on a first task"""
     X_old: Float[Tensor, "m c h w"] | None
@@ -121,8 +127,10 @@ def encoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     if rules.encoder_before is not None:
         n = len(batch.X)
         with torch.no_grad():  # the encoder of before is a fixed target
-            Z_before, Z_hat_before = rules.encoder_before(batch.X), rules.encoder_before(X_hat[n:])
-        terms = replace(terms, anchor_new=anchor(Z_new, Z_before), anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
+            Z_hat_before = rules.encoder_before(X_hat[n:])
+        terms = replace(terms, anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
+    if batch.Z_before is not None:
+        terms = replace(terms, anchor_new=anchor(Z_new, batch.Z_before))
     value = encoder_objective(
         terms, *_weights(batch, rules), anchor_new=rules.anchors.new, anchor_replayed=rules.anchors.replayed
     )
@@ -190,8 +198,13 @@ def play(
     progress: Progress | None = None,
     resume: Resume | None = None,
 ) -> None:
-    """Learn one task: the old classes 0 … o−1 from the Gaussians of memory, the new ones o … classes−1 from images."""
+    """Learn one task: the old classes 0 … o−1 from the Gaussians of memory, the new ones o … classes−1 from images.
+
+    Images may lie anywhere; labels lie on the players' device.
+    """
     players.train_statistics(old is None)
+    if classes < 2**15:  # the fewer bits, the faster a GPU sorts labels
+        y, old = y.short(), old and replace(old, labels=old.labels.short())
     if old is None:
         memory, epochs, size, held = None, game.first_epochs, game.first_batch, False
     else:
@@ -200,6 +213,8 @@ def play(
         epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
     rules = Rules(objective, anchors, _copy(players.encoder) if held else None)
+    supply = Supply(images, y.device)
+    features_before = _features_before(players.encoder, supply, game.flips) if held else None
 
     # what was set up so far follows from the state at the task's beginning: a stopped task is set up again in the same
     # way, and only then put where it stopped
@@ -207,33 +222,50 @@ def play(
     if resume is not None:
         played = resume.epoch
         resume.restore()
-    totals: dict[str, Tensor] = {}  # of each term over the steps of an epoch
+    tally = _Tally()
 
-    def step(rows: Tensor) -> None:
-        X = to_float(images[rows])
+    def step(pixels: Tensor, rows: Tensor) -> None:
+        flipped = torch.zeros_like(rows)
         if game.flips:
-            X = _flip_half(X, generator)
-        batch = _batch(X, y[rows], memory, classes, players.encoder.feature_dim)
-        for player, move in (("encoder", encoder_step), ("decoder", decoder_step)):
-            for name, value in move(players, batch, rules).named().items():
-                key = f"{player}.{name}"
-                totals.setdefault(key, torch.zeros_like(value)).add_(value.detach())
+            flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
+            pixels = torch.where(flipped[:, None, None, None] > 0, pixels.flip(-1), pixels)
+        X = to_float(pixels).to(players.encoder.precision)
+        Z_before = features_before[flipped, rows] if features_before is not None else None
+        batch = _batch(X, Z_before, y[rows], memory, classes, players.encoder.feature_dim)
+        terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
+        tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
 
-    with side_stream(images.device):
-        captured = Captured(step, generator, images.device)
+    with side_stream(y.device), exact_float32():
+        captured = Captured(step, generator, y.device)
         for epoch in range(played + 1, epochs + 1):
-            batches = _equal_batches(len(images), size, generator, images.device)
-            for rows in batches:
-                captured(rows)
-            # one read an epoch: reading a device's number waits for the device
-            values = torch.stack(list(totals.values())).tolist()
-            means = {name: value / len(batches) for name, value in zip(totals, values)}
-            for total in totals.values():
-                total.zero_()
+            batches = _equal_batches(len(supply), size, generator, y.device)
+            for pixels, rows in zip(supply.batches(batches), batches):
+                captured(pixels, rows)
+            means = tally.means(len(batches))
             _check_finite(means, epoch)
             if progress is not None:
                 progress(EpochReport(epoch, epochs, means))
     players.train_statistics(False)
+
+
+class _Tally:
+    """Means of named numbers over the steps of an epoch, kept on the device until they are asked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.sums = torch.zeros(0)
+
+    def add(self, values: dict[str, Tensor]) -> None:
+        stacked = torch.stack([value.detach() for value in values.values()])
+        if not self.names:
+            self.names, self.sums = list(values), torch.zeros_like(stacked)
+        self.sums += stacked
+
+    def means(self, steps: int) -> dict[str, float]:
+        """And begin anew. One read for all: reading a device's number waits for the device."""
+        means = {name: value / steps for name, value in zip(self.names, self.sums.tolist())}
+        self.sums.zero_()
+        return means
 
 
 def _terms(Z: Tensor, Z_hat: Tensor, batch: Batch, rules: Rules) -> Terms:
@@ -251,11 +283,26 @@ def _update(optimiser: torch.optim.Optimizer, value: Tensor) -> None:
     optimiser.step()
 
 
-def _batch(X: Tensor, y: Tensor, memory: OldMemory | None, classes: int, d: int) -> Batch:
+def _batch(X: Tensor, Z_before: Tensor | None, y: Tensor, memory: OldMemory | None, classes: int, d: int) -> Batch:
     if memory is None:
-        return Batch(X, X.new_zeros(0, d), None, class_layout(y, classes, d), old_classes=0)
+        Z_old = torch.zeros(0, d, device=X.device)
+        return Batch(X, Z_before, Z_old, None, class_layout(y, classes, d), old_classes=0)
     Z_old, y_old, X_old = memory.draw()
-    return Batch(X, Z_old, X_old, class_layout(torch.cat([y, y_old]), classes, d), memory.classes)
+    return Batch(X, Z_before, Z_old, X_old, class_layout(torch.cat([y, y_old]), classes, d), memory.classes)
+
+
+def _features_before(encoder: Encoder, supply: Supply, flips: bool) -> Float[Tensor, "flips n d"]:
+    """Features of all images as the encoder has them now, and of their mirror images if those are shown too.
+
+    The encoder of before never changes: computed once, they serve every epoch of the task.
+    """
+    rows = torch.arange(len(supply), device=supply.device).split(CHUNK)
+    with torch.no_grad():
+        parts = [
+            torch.stack([encoder(to_float(p)) for p in ((pixels, pixels.flip(-1)) if flips else (pixels,))])
+            for pixels in supply.batches(rows)
+        ]
+    return torch.cat(parts, dim=1)
 
 
 def _equal_batches(
@@ -265,11 +312,6 @@ def _equal_batches(
     batches = -(-n // size)
     order = torch.randperm(n, generator=generator, device=device)
     return order[: n // batches * batches].chunk(batches)
-
-
-def _flip_half(X: Float[Tensor, "n c h w"], generator: torch.Generator) -> Float[Tensor, "n c h w"]:
-    flipped = torch.rand(len(X), 1, 1, 1, generator=generator, device=X.device) < 0.5
-    return torch.where(flipped, X.flip(-1), X)
 
 
 def _copy(network: Network) -> Network:

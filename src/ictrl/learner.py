@@ -23,7 +23,7 @@ from torch import Tensor
 from ictrl.classifier import NearestSubspace
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.game import EpochReport, Players, Progress, Resume, play
+from ictrl.game import CHUNK, EpochReport, Players, Progress, Resume, play
 from ictrl.inputs import (
     Images,
     check_new_classes,
@@ -46,8 +46,6 @@ from ictrl.storage import (
     read_stored,
     write_stored,
 )
-
-CHUNK = 2048  # images that pass through a network at once outside of training
 
 
 class ICTRL:
@@ -126,7 +124,7 @@ class ICTRL:
         stopped = self._stopped_task(Path(resume)) if resume is not None else None
         before = self._snapshot()
         try:
-            self._learn(X.to(self.device), y.to(self.device), progress, stopped)
+            self._learn(X, y.to(self.device), progress, stopped)
         except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
             self._restore(before)
             raise

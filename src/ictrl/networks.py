@@ -8,15 +8,17 @@ Images are float tensors in [−1, 1] here; `to_float` and `to_uint8` go back an
 """
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from ictrl.errors import ConfigError
+from ictrl.layers import Double, FromFeature, FromImage, Halve, ToFeature, ToImage, exact_float32, initialise
 
 IMAGE_SIZES = (8, 16, 32, 64, 128, 256)
-LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
 
 
 def to_float(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
@@ -39,17 +41,13 @@ class Encoder(nn.Module):
         self.feature_dim = feature_dim
         self.precision = torch.float32
         widths = _widths(image_size, width)
-        layers: list[nn.Module] = [_layer(nn.Conv2d, channels, widths[0], stride=2, padding=1), nn.LeakyReLU(LEAK)]
-        for below, above in pairwise(widths):
-            layers += [_layer(nn.Conv2d, below, above, stride=2, padding=1), nn.BatchNorm2d(above), nn.LeakyReLU(LEAK)]
-        layers += [_layer(nn.Conv2d, widths[-1], feature_dim, stride=1, padding=0)]
-        self.layers = nn.Sequential(*layers)
-        _initialise(self, generator)
+        halves = (Halve(below, above) for below, above in pairwise(widths))
+        self.layers = nn.Sequential(FromImage(channels, widths[0]), *halves, ToFeature(widths[-1], feature_dim))
+        initialise(self, generator)
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
-        with _autocast(X, self.precision):
-            features = self.layers(X.contiguous(memory_format=torch.channels_last))
-        return nn.functional.normalize(features.flatten(1).float(), dim=1)
+        with exact_float32():
+            return _UnitLength.apply(self.layers(X.to(self.precision)))
 
 
 class Decoder(nn.Module):
@@ -61,24 +59,35 @@ class Decoder(nn.Module):
         super().__init__()
         self.precision = torch.float32
         widths = _widths(image_size, width)[::-1]
-        layers: list[nn.Module] = [_layer(nn.ConvTranspose2d, feature_dim, widths[0], stride=1, padding=0)]
-        for below, above in zip(widths, [*widths[1:], channels]):
-            layers += [nn.BatchNorm2d(below), nn.ReLU(), _layer(nn.ConvTranspose2d, below, above, stride=2, padding=1)]
-        self.layers = nn.Sequential(*layers, nn.Tanh())
-        _initialise(self, generator)
+        doubles = (Double(below, above) for below, above in pairwise(widths))
+        self.layers = nn.Sequential(FromFeature(feature_dim, widths[0]), *doubles, ToImage(widths[-1], channels))
+        initialise(self, generator)
 
     def forward(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n c h w"]:
-        with _autocast(Z, self.precision):
-            return self.layers(Z[:, :, None, None])
+        with exact_float32():
+            return self.layers(Z.to(self.precision))
+
+
+class _UnitLength(torch.autograd.Function):
+    """z = x/‖x‖ in float32, and dx = (dz − z zᵀdz)/‖x‖ in as few passes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        length = x.float().norm(dim=1, keepdim=True).clamp_(min=1e-12)
+        z = x / length
+        ctx.save_for_backward(z, length)
+        ctx.dtype = x.dtype
+        return z
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dz: Float[Tensor, "n d"]) -> Tensor:
+        z, length = ctx.saved_tensors
+        return torch.addcmul(dz, z, (z * dz).sum(1, keepdim=True), value=-1).div_(length).to(ctx.dtype)
 
 
 def parameter_count(*networks: nn.Module) -> int:
     return sum(parameter.numel() for network in networks for parameter in network.parameters())
-
-
-def _autocast(like: Tensor, precision: torch.dtype) -> torch.autocast:
-    """Convolutions in that precision. Weights are cast anew each time: a kept cast would go stale in a graph."""
-    return torch.autocast(like.device.type, precision, enabled=precision != torch.float32, cache_enabled=False)
 
 
 def _widths(image_size: int, width: int) -> list[int]:
@@ -87,20 +96,3 @@ def _widths(image_size: int, width: int) -> list[int]:
         raise ConfigError(f"Expected image_size to be one of {IMAGE_SIZES} but got {image_size}: resize the images.")
     halvings = image_size.bit_length() - 3  # 32 -> 3
     return [width * 2 ** min(i, 3) for i in range(halvings)]
-
-
-def _layer(kind: type[nn.Conv2d] | type[nn.ConvTranspose2d], below: int, above: int, **shape: int) -> nn.Module:
-    # skip_init: the weights are drawn below, from the caller's generator, and not also from the global one
-    return nn.utils.skip_init(kind, below, above, kernel_size=4, bias=False, **shape)
-
-
-def _initialise(network: nn.Module, generator: torch.Generator | None) -> None:
-    """DCGAN: convolutions from N(0, 0.02²), BatchNorm scales from N(1, 0.02²) and shifts 0."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
-            nn.init.normal_(module.weight, 0.0, 0.02, generator=generator)
-        elif isinstance(module, nn.BatchNorm2d):
-            nn.init.normal_(module.weight, 1.0, 0.02, generator=generator)
-            nn.init.zeros_(module.bias)
-    # convolutions are faster with channels last, on a CPU and on a GPU
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -28,6 +28,7 @@ from torch.autograd.function import once_differentiable
 from ictrl.errors import InputError, NonFiniteError
 
 PIVOT = 32  # rows factorised at a time; 16 to 64 are alike
+WHOLE = 256  # a GPU factorises up to so many at once: it loses less by that than by going block by block
 
 
 class TranscriptionRates(NamedTuple):
@@ -68,7 +69,9 @@ def class_layout(y: Int[Tensor, " n"], classes: int, d: int, dtype: torch.dtype 
     size = max(1, d // 2)
     blocks = n // size + classes  # Σ ceil(n_j / size) is at most this
     order = y.argsort(stable=True)
-    after = torch.searchsorted(y[order], torch.arange(classes, device=device), right=True)  # rows up to a class's last
+    after = torch.searchsorted(
+        y[order], torch.arange(classes, dtype=y.dtype, device=device), right=True
+    )  # rows up to a class's last
     before = torch.nn.functional.pad(after[:-1], (1, 0))
     counts = after - before
     if device.type == "cpu":  # looking at numbers is free here
@@ -144,25 +147,23 @@ def transcription_rates(
 ) -> TranscriptionRates:
     """ΔR(Z), ΔR(Ẑ) and every ΔR(Zⱼ, Ẑⱼ): 3k + 2 log-determinants in one batched Cholesky."""
     k = len(n)
-    moments = torch.cat([S, S_hat, S + S_hat, S.sum(0, keepdim=True), S_hat.sum(0, keepdim=True)])  # (3k + 2, d, d)
-    counts = torch.cat([n, n_hat, n + n_hat, n.sum(0, keepdim=True), n_hat.sum(0, keepdim=True)])  # (3k + 2,)
+    pair, counts = torch.stack([S, S_hat]), torch.stack([n, n_hat])  # (2, k, d, d), (2, k)
+    moments = torch.cat([pair.flatten(0, 1), pair.sum(0), pair.sum(1)])  # (3k + 2, d, d)
     try:
-        rates = coding_rate(moments, counts, eps_sq)
+        rates = coding_rate(moments, torch.cat([counts.flatten(), counts.sum(0), counts.sum(1)]), eps_sq)
     except _CholeskyError as failure:
         sets = ("Z", "Z_hat", "Z and Z_hat")
         place = f"class {failure.index % k} of {sets[failure.index // k]}" if failure.index < 3 * k else "all classes"
         raise NonFiniteError(f"{failure.reason} ({place})") from None
-    R, R_hat, R_both, R_all = rates.split([k, k, k, 2])
-    return TranscriptionRates(
-        reduction=R_all[0] - _weighted(R, n),
-        reduction_hat=R_all[1] - _weighted(R_hat, n_hat),
-        distance=R_both - 0.5 * R - 0.5 * R_hat,
-    )
+    each, both, whole = rates.split([2 * k, k, 2])
+    R = each.view(2, k)
+    reductions = whole - _weighted(R, counts)
+    return TranscriptionRates(reduction=reductions[0], reduction_hat=reductions[1], distance=both - R.mean(0))
 
 
-def _weighted(R: Float[Tensor, " k"], n: Float[Tensor, " k"]) -> Float[Tensor, ""]:
+def _weighted(R: Float[Tensor, "*sets k"], n: Float[Tensor, "*sets k"]) -> Float[Tensor, "*sets"]:
     """Σ nⱼ/n Rⱼ, and 0 for no rows at all."""
-    return (n * R).sum() / n.sum().clamp(min=1)
+    return (n * R).sum(-1) / n.sum(-1).clamp(min=1)
 
 
 class _ClassMoments(torch.autograd.Function):
@@ -192,7 +193,8 @@ class _CodingRate(torch.autograd.Function):
         alpha = torch.where(n > 0, d / (n.clamp(min=1) * eps_sq), 0.0)  # an empty class has rate 0
         matrices = (alpha[..., None, None] * S).view(-1, d, d)
         matrices.diagonal(dim1=1, dim2=2).add_(1)
-        half_log_det, inverse, info = _cholesky_sweep(matrices)
+        whole = S.is_cuda and d <= WHOLE
+        half_log_det, inverse, info = _cholesky(matrices) if whole else _cholesky_sweep(matrices)
         if not (S.is_cuda and torch.cuda.is_current_stream_capturing()):  # reading `info` waits for the device
             _check_cholesky(info, S.view(-1, d, d), eps_sq)
         ctx.save_for_backward(inverse.view(S.shape).mul_(0.5 * alpha[..., None, None]))
@@ -205,8 +207,20 @@ class _CodingRate(torch.autograd.Function):
         return grad[..., None, None] * derivative, None, None
 
 
+def _cholesky(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d d"], Int[Tensor, " m"]]:
+    """½ log det A, A⁻¹, and 0 or the failing row of each of a batch of positive definite matrices."""
+    m, d, _ = A.shape
+    factor, info = torch.linalg.cholesky_ex(A)
+    # by a triangular solve: `cholesky_inverse` of a batch is slow on a GPU and cannot be recorded in a graph
+    eye = torch.eye(d, dtype=A.dtype, device=A.device)
+    if A.is_cuda and m <= 8:  # so few are solved one after another: with a ninth it is a batch, and ten times faster
+        factor = torch.cat([factor, eye.expand(9 - m, d, d)])
+    inverse = torch.linalg.solve_triangular(factor, eye, upper=False)[:m]
+    return factor[:m].diagonal(dim1=1, dim2=2).log().sum(1), inverse.transpose(1, 2) @ inverse, info
+
+
 def _cholesky_sweep(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d d"], Int[Tensor, " m"]]:
-    """½ log det A, A⁻¹ (in A's place), and 0 or the failing row of each of a batch of positive definite matrices.
+    """The same, with A⁻¹ in A's place.
 
     Block by block: a Cholesky of the pivot block gives its share of the determinant and its inverse P⁻¹, and the sweep
 
@@ -220,13 +234,9 @@ def _cholesky_sweep(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Flo
     failed = torch.zeros(m, dtype=torch.int32, device=A.device)
     for start in range(0, d, PIVOT):
         K = slice(start, min(start + PIVOT, d))
-        factor, info = torch.linalg.cholesky_ex(A[:, K, K])
+        share, pivot_inverse, info = _cholesky(A[:, K, K])
+        half_log_det += share
         failed = torch.where((failed == 0) & (info != 0), info + start, failed)
-        half_log_det += factor.diagonal(dim1=1, dim2=2).log().sum(1)
-        # by a triangular solve: `cholesky_inverse` of a batch is slow on a GPU and cannot be recorded in a graph
-        eye = torch.eye(len(factor[0]), dtype=A.dtype, device=A.device)
-        factor_inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
-        pivot_inverse = factor_inverse.transpose(1, 2) @ factor_inverse
         rows = A[:, K].clone()  # (m, PIVOT, d)
         scaled = pivot_inverse @ rows
         A.baddbmm_(rows.transpose(1, 2), scaled, alpha=-1)

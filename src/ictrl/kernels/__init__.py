@@ -1,0 +1,26 @@
+"""GPU kernels for what the libraries do slowly. Everything else is left to cuDNN, cuBLAS and PyTorch.
+
+Each operation computes, in float32 and bfloat16, what a few lines of PyTorch at its place of use do, which are its
+tests. The kernels are written in Triton, which comes with PyTorch for NVIDIA GPUs; elsewhere those lines are used.
+"""
+
+from functools import cache
+from types import ModuleType
+
+from torch import Tensor
+
+ENABLED = True  # False: plain PyTorch on a GPU too, to compare with
+
+
+def gpu(x: Tensor) -> ModuleType | None:
+    """The module of kernels that can work on this tensor, if any."""
+    return _load() if ENABLED and x.is_cuda else None
+
+
+@cache
+def _load() -> ModuleType | None:
+    try:
+        from ictrl.kernels import triton_kernels
+    except ImportError:
+        return None
+    return triton_kernels

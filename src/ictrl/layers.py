@@ -1,0 +1,139 @@
+"""The layers of both networks, each with its normalisation and activation, in the precision of what comes in.
+
+A network has a 4×4 layer next to the image, some that halve or double the side, and one next to the feature. A layer is
+what its line of PyTorch says; on a GPU a few of them are done by faster kernels, which compute the same.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ictrl import kernels
+
+LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
+
+
+class _Convolution(nn.Conv2d):
+    def __init__(self, below: int, above: int, stride: int = 2, padding: int = 1) -> None:
+        super().__init__(below, above, 4, stride, padding, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Left to `initialise`, whose numbers come from the caller's generator and not from the global one."""
+
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
+        return functional.conv2d(H, self.weight.to(H.dtype), stride=self.stride, padding=self.padding)
+
+
+class _Transposed(nn.ConvTranspose2d):
+    def __init__(self, below: int, above: int, stride: int = 2, padding: int = 1) -> None:
+        super().__init__(below, above, 4, stride, padding, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Left to `initialise`."""
+
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:  # type: ignore[override]
+        weight, padding = self.weight.to(H.dtype), int(self.padding[0])
+        return functional.conv_transpose2d(H, weight, stride=self.stride, padding=padding)
+
+
+class FromImage(_Convolution):
+    """An image to features of half its side, and LeakyReLU."""
+
+    def forward(self, X: Float[Tensor, "n c h w"]) -> Tensor:
+        if fast := kernels.gpu(X):
+            return fast.image_convolution(X, self.weight, LEAK)
+        return functional.leaky_relu(super().forward(X.contiguous(memory_format=torch.channels_last)), LEAK)
+
+
+class Halve(nn.Module):
+    """Features to features of half the side, BatchNorm and LeakyReLU."""
+
+    def __init__(self, below: int, above: int) -> None:
+        super().__init__()
+        self.conv, self.norm = _Convolution(below, above), nn.BatchNorm2d(above)
+
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
+        return _normalise(self.conv(H), self.norm, LEAK)
+
+
+class ToFeature(_Convolution):
+    """A whole 4×4 map to one feature."""
+
+    def __init__(self, below: int, d: int) -> None:
+        super().__init__(below, d, stride=1, padding=0)
+
+    def forward(self, H: Float[Tensor, "n c 4 4"]) -> Float[Tensor, "n d"]:
+        # as a matrix product: cuDNN is far slower at this, and with channels last nothing has to be copied
+        return _flat(H) @ _flat(self.weight).to(H.dtype).T
+
+
+class FromFeature(nn.Module):
+    """One feature to a 4×4 map, BatchNorm and ReLU."""
+
+    def __init__(self, d: int, above: int) -> None:
+        super().__init__()
+        self.conv, self.norm = _Transposed(d, above, stride=1, padding=0), nn.BatchNorm2d(above)
+
+    def forward(self, Z: Float[Tensor, "n d"]) -> Tensor:
+        H = Z @ _flat(self.conv.weight).to(Z.dtype)  # (n, 4 · 4 · above)
+        return _normalise(H.view(len(Z), 4, 4, -1).permute(0, 3, 1, 2), self.norm, 0.0)
+
+
+class Double(nn.Module):
+    """Features to features of twice the side, BatchNorm and ReLU."""
+
+    def __init__(self, below: int, above: int) -> None:
+        super().__init__()
+        self.conv, self.norm = _Transposed(below, above), nn.BatchNorm2d(above)
+
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
+        return _normalise(self.conv(H), self.norm, 0.0)
+
+
+class ToImage(_Transposed):
+    """Features to an image of twice their side, and tanh."""
+
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:  # type: ignore[override]
+        if fast := kernels.gpu(H):
+            return fast.image_transposed_convolution(H, self.weight)
+        return super().forward(H).tanh()
+
+
+def initialise(network: nn.Module, generator: torch.Generator | None) -> None:
+    """DCGAN: convolutions from N(0, 0.02²), BatchNorm scales from N(1, 0.02²) and shifts 0."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+            nn.init.normal_(module.weight, 0.0, 0.02, generator=generator)
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.weight, 1.0, 0.02, generator=generator)
+            nn.init.zeros_(module.bias)
+    # convolutions are faster with channels last, on a CPU and on a GPU
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+@contextmanager
+def exact_float32() -> Iterator[None]:
+    """float32 means float32: a GPU's convolutions and products do not shorten it to TF32. Restored afterwards."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32
+    try:
+        cudnn.allow_tf32 = matmul.allow_tf32 = False
+        yield
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32 = before
+
+
+def _normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:
+    """BatchNorm, and ReLU with a slope below 0."""
+    if fast := kernels.gpu(H):
+        return fast.leaky_norm(H, norm, slope)
+    return functional.leaky_relu(norm(H), slope)
+
+
+def _flat(H: Float[Tensor, "n c 4 4"]) -> Float[Tensor, "n c16"]:
+    """Each map as one row, in the order in which channels-last memory holds it."""
+    return H.permute(0, 2, 3, 1).flatten(1)

@@ -1,0 +1,60 @@
+"""Where a task's images wait for their turn: on the device if they fit there, otherwise in the host's memory.
+
+What waits on the host is sent through two page-locked buffers on a stream of its own: while the device plays one batch,
+the next one is put together and on its way.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+SHARE = 0.5  # of the device's free memory that images may take; the rest is for the players
+
+
+class Supply:
+    """The images of a task, handed out in batches on the device."""
+
+    def __init__(self, images: UInt8[Tensor, "n c h w"], device: torch.device, streamed: bool | None = None) -> None:
+        self.device = device
+        self.streamed = not _fits(images, device) if streamed is None else streamed
+        self.images = images if self.streamed else images.to(device)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batches(self, rows: Sequence[Int[Tensor, " b"]]) -> Iterator[UInt8[Tensor, "b c h w"]]:
+        """The images of these rows, batch after batch."""
+        if self.streamed:
+            yield from self._stream([part.to(self.images.device) for part in rows])
+        else:
+            for part in rows:
+                yield self.images[part]
+
+    def _stream(self, rows: list[Tensor]) -> Iterator[Tensor]:
+        if self.device.type != "cuda":
+            for part in rows:
+                yield self.images[part].to(self.device)
+            return
+        shape = (max(map(len, rows)), *self.images.shape[1:])
+        buffers = [torch.empty(shape, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+        copied = [torch.cuda.Event(), torch.cuda.Event()]
+        copies, play = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        for i, part in enumerate(rows):
+            buffer, event = buffers[i % 2][: len(part)], copied[i % 2]
+            event.synchronize()  # until the batch before last, which used this buffer, has left it
+            torch.index_select(self.images, 0, part, out=buffer)
+            with torch.cuda.stream(copies):
+                batch = buffer.to(self.device, non_blocking=True)
+                event.record()
+            play.wait_event(event)
+            batch.record_stream(play)
+            yield batch
+
+
+def _fits(images: Tensor, device: torch.device) -> bool:
+    if device.type != "cuda" or images.device == device:
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return images.nbytes <= SHARE * free

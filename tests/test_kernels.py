@@ -1,0 +1,115 @@
+"""The GPU kernels compute what the lines of PyTorch do that they stand for.
+
+On a GPU the kernels themselves are tested; elsewhere Triton's interpreter runs them, number by number, on the CPU. It
+knows no products of bfloat16.
+"""
+
+import copy
+import os
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+GPU = torch.cuda.is_available()
+if not GPU:
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
+
+pytest.importorskip("triton", reason="the kernels are written in Triton, which is not installed")
+from ictrl import kernels  # noqa: E402
+from ictrl.kernels import triton_kernels as fast  # noqa: E402
+from ictrl.layers import LEAK, exact_float32  # noqa: E402
+from ictrl.networks import Decoder, Encoder  # noqa: E402
+
+DEVICE = "cuda" if GPU else "cpu"
+SHAPES = [(3, 3, 64, 8), (5, 1, 12, 4), (2, 5, 96, 4), (1, 2, 130, 2)]  # images, channels, features, side of features
+
+
+def tensor(*shape: int, seed: int = 0) -> Tensor:
+    drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+    return drawn.contiguous(memory_format=torch.channels_last).requires_grad_() if drawn.ndim == 4 else drawn
+
+
+def agree(found: tuple[Tensor, ...], expected: tuple[Tensor, ...], tolerance: float = 1e-5) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        ours, theirs = ours.detach(), theirs.detach()
+        assert ours.shape == theirs.shape
+        assert float((ours - theirs).double().norm()) <= tolerance * float(theirs.double().norm())
+
+
+def with_gradients(y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    dy = torch.randn(y.shape, generator=torch.Generator().manual_seed(9)).to(y)
+    return y, *torch.autograd.grad(y, inputs, dy)
+
+
+@pytest.mark.parametrize(("n", "channels", "features", "side"), SHAPES)
+def test_the_convolution_next_to_the_image(n: int, channels: int, features: int, side: int) -> None:
+    X, weight = tensor(n, channels, 2 * side, 2 * side), tensor(features, channels, 4, 4, seed=1)
+    with exact_float32():
+        plain = functional.leaky_relu(functional.conv2d(X, weight, stride=2, padding=1), LEAK)
+        agree(
+            with_gradients(fast.image_convolution(X, weight, LEAK), X, weight),
+            with_gradients(plain, X, weight),
+        )
+
+
+@pytest.mark.parametrize(("n", "channels", "features", "side"), SHAPES)
+def test_the_transposed_convolution_next_to_the_image(n: int, channels: int, features: int, side: int) -> None:
+    H, weight = tensor(n, features, side, side), (0.1 * tensor(features, channels, 4, 4, seed=1)).detach()
+    weight.requires_grad_()
+    with exact_float32():
+        plain = functional.conv_transpose2d(H, weight, stride=2, padding=1).tanh()
+        agree(with_gradients(fast.image_transposed_convolution(H, weight), H, weight), with_gradients(plain, H, weight))
+
+
+def test_an_image_may_lie_in_memory_as_it_likes() -> None:
+    X, weight = tensor(3, 3, 16, 16).detach(), tensor(8, 3, 4, 4, seed=1)
+    rows_first = X.contiguous(memory_format=torch.contiguous_format)
+    agree((fast.image_convolution(rows_first, weight, LEAK),), (fast.image_convolution(X, weight, LEAK),), 0)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("n", "features", "side"), [(3, 64, 8), (5, 12, 4), (2, 96, 4), (40, 130, 2)])
+@pytest.mark.parametrize("slope", [0.0, LEAK])
+def test_batchnorm_with_its_activation(n: int, features: int, side: int, slope: float, training: bool) -> None:
+    H, norm = (3 + 2 * tensor(n, features, side, side)).detach().requires_grad_(), nn.BatchNorm2d(features).to(DEVICE)
+    with torch.no_grad():
+        norm.weight.copy_(tensor(features, seed=2))
+        norm.bias.copy_(tensor(features, seed=3))
+        norm.running_mean.copy_(3 + tensor(features, seed=4))  # type: ignore[union-attr]
+        norm.running_var.copy_(1 + tensor(features, seed=5).square())  # type: ignore[union-attr]
+    norm.train(training)
+    plain = copy.deepcopy(norm)
+    found = with_gradients(fast.leaky_norm(H, norm, slope), H, norm.weight, norm.bias)
+    expected = with_gradients(functional.leaky_relu(plain(H), slope), H, plain.weight, plain.bias)
+    agree(found, expected, 2e-5)
+    agree(tuple(norm.buffers()), tuple(plain.buffers()))
+
+
+def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
+    H, norm = tensor(4, 8, 4, 4), nn.BatchNorm2d(8).to(DEVICE).eval().requires_grad_(False)
+    agree(
+        with_gradients(fast.leaky_norm(H, norm, LEAK), H),
+        with_gradients(functional.leaky_relu(norm(H), LEAK), H),
+    )
+
+
+@pytest.mark.skipif(not GPU, reason="compares whole networks on a GPU with and without kernels")
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.05)])
+@pytest.mark.parametrize("training", [False, True])
+def test_networks_are_the_same_with_and_without_kernels(
+    precision: torch.dtype, tolerance: float, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = []
+    for enabled in (True, False):
+        monkeypatch.setattr(kernels, "ENABLED", enabled)
+        random = torch.Generator().manual_seed(0)
+        encoder, decoder = (kind(32, 3, 64, 128, random).to(DEVICE).train(training) for kind in (Encoder, Decoder))
+        encoder.precision = decoder.precision = precision
+        X = torch.rand(100, 3, 32, 32, generator=torch.Generator().manual_seed(1)).to(DEVICE) * 2 - 1
+        Z_hat = encoder(decoder(encoder(X)))
+        (Z_hat @ tensor(128, seed=6)).sum().backward()
+        parameters = [*encoder.parameters(), *decoder.parameters()]
+        outcomes.append((Z_hat.detach(), *(parameter.grad for parameter in parameters if parameter.grad is not None)))
+    agree(outcomes[0], outcomes[1], tolerance)
