@@ -1,141 +1,363 @@
-"""How long an epoch takes on a GPU, and where the time goes.
+"""How fast a step of the game is: images a second, share of the GPU's peak, memory, and what makes it grow.
 
-    python benchmarks/speed.py [--out FILE.json] [--profile]
+    make bench                                        on a CPU: the digits' step against plain PyTorch
+    python benchmarks/speed.py --out docs/speed.json  on a GPU: everything, and docs/speed.md from it
 
-Plays the game on random images of CIFAR-10's shape with the paper's networks: 10,000 new images of two classes, 0 to 8
-old classes in memory, r = 12 directions, m = 40 samples, batches by the rule. Every variant is warmed up and timed over
-whole epochs with a synchronised clock. The peak is that of a large bfloat16 matrix product in the same run.
+On a GPU the paper's networks (32 px, 2.37 M parameters) play on random images of CIFAR-10's shape, r = 12 directions,
+m = 40 samples, batch by the rule, and the operations of all convolutions are counted: 36 million a pass and image,
+three passes where weights learn, two where the gradient only goes through. Times are medians over epochs, by
+synchronised clocks, after the step was recorded.
 """
 
 import argparse
 import json
+import statistics
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
+from rates import plain_rate
+from torch import Tensor, nn
 
 import ictrl.capture
+import ictrl.game
+import ictrl.kernels
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
-from ictrl.game import EpochReport, Players, play
+from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
 from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder
+from ictrl.objectives import Terms
+from ictrl.rates import class_layout
+from ictrl.recipefiles import load_recipe
 
-D, SIDE, IMAGES, DIRECTIONS, SAMPLES = 128, 32, 10_000, 12, 40
-NETWORK_FLOPS = 2 * (16 * 16 * 64 * 3 + 8 * 8 * 128 * 64 + 4 * 4 * 256 * 128 + 128 * 256) * 16  # forward, an image
+DOCS = Path(__file__).parent.parent / "docs"
+IMAGES, SIDE, WIDTH, D = 10_000, 32, 64, 128
+DIRECTIONS, SAMPLES = 12, 40
+# multiplications and additions of one pass of one image: 4×4 layers of 3-64-128-256-d, either way
+PASS_FLOPS = 2 * (256 * 48 * 64 + 64 * 1024 * 128 + 16 * 2048 * 256)
+AUTHORS = {2: 1.33, 8: 2.2}  # seconds of an epoch of the authors' loop on an H200, by old classes (first and last task)
+AUTHORS_TASKS = 690 / 4 / 100  # seconds of an epoch, mean of its four incremental tasks of 100 epochs
 
 
-def step_flops(new: int, old: int, anchored: bool) -> float:
-    """Multiplications and additions in the convolutions of one step; a backward pass counts twice its forward one."""
-    encoder = 3 * new + 3 * (new + old) + (new + old) + (new + old if anchored else 0)  # f(X), f(X̂), g(Z), f_before
-    decoder = new + 3 * (new + old) + 2 * (new + old)  # f(X), g(Z), through f(X̂) without its weights
-    return float(NETWORK_FLOPS * (encoder + decoder))
+def step_flops(new: int, old: int, d: int = D, anchored: bool = False) -> float:
+    """Of all convolutions of one step."""
+    encoder = 3 * new + 3 * (new + old) + (new + old) + (old if anchored else 0)  # f(X), f(X̂), g(Z), f_before(X̂)
+    decoder = new + 3 * (new + old) + 2 * (new + old)  # f(X), g(Z), through f(X̂)
+    return float((PASS_FLOPS + 2 * 4096 * d) * (encoder + decoder))
 
 
-def players(device: str, precision: torch.dtype) -> Players:
+@contextmanager
+def plain_path() -> Iterator[None]:
+    """PyTorch's own operations, launched one by one."""
+    calls = ictrl.capture.PLAIN_CALLS
+    ictrl.capture.PLAIN_CALLS, ictrl.kernels.ENABLED = 10**9, False
+    try:
+        yield
+    finally:
+        ictrl.capture.PLAIN_CALLS, ictrl.kernels.ENABLED = calls, True
+
+
+def players(precision: torch.dtype, d: int = D) -> Players:
     generator = torch.Generator().manual_seed(0)
-    pair = [kind(SIDE, 3, 64, D, generator).to(device).eval() for kind in (Encoder, Decoder)]
-    for network in pair:
-        network.precision = precision
-    return Players.pair(*pair, 1e-4, (0.5, 0.999))
+    encoder, decoder = (kind(SIDE, 3, WIDTH, d, generator).cuda().eval() for kind in (Encoder, Decoder))
+    encoder.precision = decoder.precision = precision
+    return Players.pair(encoder, decoder, 1e-4, (0.5, 0.999))
 
 
-def memory(classes: int, device: str) -> Gaussians | None:
+def memory(classes: int, directions: int, d: int) -> Gaussians | None:
     if not classes:
         return None
-    g = classes * DIRECTIONS
-    generator = torch.Generator().manual_seed(1)
-    means = torch.nn.functional.normalize(torch.randn(g, D, generator=generator), dim=1)
-    factors = 0.03 * torch.randn(g, SAMPLES - 1, D, generator=generator)
-    labels = torch.arange(classes).repeat_interleave(DIRECTIONS)
-    return Gaussians(means.to(device), factors.to(device), labels.to(device))
+    g, generator = classes * directions, torch.Generator().manual_seed(1)
+    means = nn.functional.normalize(torch.randn(g, d, generator=generator), dim=1)
+    factors = 0.03 * torch.randn(g, 39, d, generator=generator)
+    labels = torch.arange(classes).repeat_interleave(directions)
+    return Gaussians(means.cuda(), factors.cuda(), labels.cuda())
 
 
-def epoch_seconds(
-    device: str, old: int, precision: torch.dtype, anchored: bool, graph: bool, epochs: int = 12
-) -> dict[str, float]:
-    """Seconds of an epoch, median of those after the first three, and the peak of memory."""
+def measure(
+    old: int,
+    *,
+    new: int = 2,
+    images: int = IMAGES,
+    batch: int | str = "rule",
+    directions: int = DIRECTIONS,
+    samples: int = SAMPLES,
+    d: int = D,
+    precision: torch.dtype = torch.bfloat16,
+    anchored: bool = False,
+    epochs: int = 12,
+) -> dict[str, Any]:
+    """One task with `old` classes in memory: seconds of an epoch and what follows from it."""
     generator = torch.Generator().manual_seed(2)
-    images = torch.randint(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator).to(device)
-    y = (old + torch.arange(IMAGES) % 2).to(device)
+    X = torch.randint(0, 256, (images, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator)
+    y = (old + torch.arange(images) % new).cuda()
+    game = GameConfig(epochs=epochs, first_epochs=epochs, flips=True, batch=batch)
+    rows = old * directions * samples
+    size = game.first_batch if not old else (rows * new if batch == "rule" else int(batch))
+    steps = -(-images // size)
     times: list[float] = []
-    torch.cuda.reset_peak_memory_stats()
 
     def progress(report: EpochReport) -> None:
         torch.cuda.synchronize()
         times.append(time.perf_counter())
 
-    before = ictrl.capture.PLAIN_CALLS
-    ictrl.capture.PLAIN_CALLS = before if graph else 10**9
-    game = GameConfig(epochs=epochs, first_epochs=epochs, flips=True)
-    anchors = AnchorsConfig(new=5.0, replayed=20.0) if anchored else AnchorsConfig()
+    torch.cuda.reset_peak_memory_stats()
     play(
-        players(device, precision),
-        images,
+        players(precision, d),
+        X,
         y,
-        old + 2,
-        memory(old, device),
-        samples=SAMPLES,
+        old + new,
+        memory(old, directions, d),
+        samples=samples,
         game=game,
         objective=ObjectiveConfig(),
-        anchors=anchors,
-        generator=torch.Generator(device).manual_seed(3),
+        anchors=AnchorsConfig(new=5.0, replayed=20.0) if anchored else AnchorsConfig(),
+        generator=torch.Generator("cuda").manual_seed(3),
         progress=progress,
     )
-    ictrl.capture.PLAIN_CALLS = before
-    gaps = sorted(b - a for a, b in pairwise(times[2:]))
-    rows = old * DIRECTIONS * SAMPLES
-    size = rows * 2 if old else game.first_batch
-    steps = -(-IMAGES // size)
-    seconds = gaps[len(gaps) // 2]
-    flops = steps * step_flops(IMAGES // steps, rows, anchored and old > 0)
-    return {"seconds": seconds, "tflops": flops / seconds / 1e12, "peak_gb": torch.cuda.max_memory_allocated() / 1e9}
+    seconds = statistics.median(after - before for before, after in pairwise(times[2:]))
+    flops = steps * step_flops(images // steps, rows, d, anchored and old > 0)
+    return {
+        "old_classes": old,
+        "new_classes": new,
+        "new_images_a_step": images // steps,
+        "old_rows": rows,
+        "samples": samples,
+        "d": d,
+        "steps": steps,
+        "epoch_seconds": seconds,
+        "step_seconds": seconds / steps,
+        "images_a_second": images / seconds,
+        "tflops": flops / seconds / 1e12,
+        "peak_gigabytes": torch.cuda.max_memory_allocated() / 1e9,
+    }
 
 
-def matrix_peak(device: str) -> float:
-    A, B = (torch.randn(8192, 8192, device=device, dtype=torch.bfloat16) for _ in range(2))
+def matrix_peak() -> float:
+    """TFLOP/s of one large bfloat16 matrix product."""
+    A, B = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     for _ in range(3):
         A @ B
     torch.cuda.synchronize()
     start = time.perf_counter()
-    for _ in range(10):
+    for _ in range(20):
         A @ B
     torch.cuda.synchronize()
-    return 10 * 2 * 8192**3 / (time.perf_counter() - start) / 1e12
+    return 20 * 2 * 8192**3 / (time.perf_counter() - start) / 1e12
+
+
+def gpu_figures() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(),
+        "peak_tflops": matrix_peak(),
+    }
+    measure(2, epochs=3)  # compiles the kernels
+    five = (0, 2, 4, 6, 8)
+    found["five tasks"] = [measure(old) for old in five]
+    found["five tasks, anchors"] = [measure(old, anchored=True) for old in five[1:]]
+    found["ten tasks"] = [measure(old, new=1, images=IMAGES // 2) for old in range(10)]
+    found["batch of 4000"] = [measure(4, images=12_000, batch=4000)]
+    found["float32"] = [measure(old, precision=torch.float32, epochs=6) for old in five]
+    with plain_path():
+        found["plain PyTorch"] = [measure(old, epochs=8) for old in five]
+        found["plain PyTorch, float32"] = [measure(old, precision=torch.float32, epochs=5) for old in five[1::3]]
+    # the same rows, ever more classes
+    found["classes"] = [
+        measure(k - 2, images=4000, batch=2000, directions=1, samples=3920 // (k - 2)) for k in (10, 22, 51, 100)
+    ]
+    found["old samples"] = [measure(8, images=8000, batch=4000, samples=m) for m in (10, 20, 40, 80)]
+    found["d"] = [measure(8, images=8000, batch=4000, d=d) for d in (64, 128, 256, 512)]
+    return found
+
+
+def table(rows: list[dict[str, Any]], first: tuple[str, str], peak: float) -> list[str]:
+    name, key = first
+    lines = [
+        f"| {name} | steps | epoch, ms | step, ms | images a second | TFLOP/s | of the peak | memory, GB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row[key]} | {row['steps']} | {1e3 * row['epoch_seconds']:.1f} | {1e3 * row['step_seconds']:.2f} | "
+            f"{row['images_a_second']:,.0f} | {row['tflops']:.0f} | {row['tflops'] / peak:.0%} | "
+            f"{row['peak_gigabytes']:.1f} |"
+        )
+    return lines
+
+
+def mean_epoch(rows: list[dict[str, Any]]) -> float:
+    """Milliseconds, over the tasks after the first."""
+    return statistics.mean(1e3 * row["epoch_seconds"] for row in rows if row["old_classes"])
+
+
+def document(found: dict[str, Any]) -> str:
+    peak, five, plain = found["peak_tflops"], found["five tasks"], found["plain PyTorch"]
+    ours, theirs = mean_epoch(five), mean_epoch(plain)
+    classes = found["classes"]
+    growth = classes[-1]["step_seconds"] / classes[0]["step_seconds"]
+    old = ("old classes", "old_classes")
+    return "\n".join(
+        [
+            "# Speed",
+            "",
+            "Written by `python benchmarks/speed.py --out docs/speed.json`; do not edit. "
+            f"{found['gpu']}, torch {found['torch']}, cuDNN {found['cudnn']}. One large bfloat16 matrix product there: "
+            f"{peak:.0f} TFLOP/s, the *peak* of the tables.",
+            "",
+            "Random images of CIFAR-10's shape, the paper's networks, r = 12, m = 40, batch by the rule, bfloat16. "
+            "A step is both players' moves. TFLOP/s count the convolutions alone.",
+            "",
+            "## CIFAR-10 in five tasks: 10,000 new images a task",
+            "",
+            *table(five, old, peak),
+            "",
+            f"Mean over the four tasks after the first: **{ours:.1f} ms an epoch**. The authors' loop takes "
+            f"{1e3 * AUTHORS_TASKS:.0f} ms on such a machine ({1e3 * AUTHORS[2]:.0f} ms with 2 old classes, "
+            f"{1e3 * AUTHORS[8]:.0f} ms with 8): {1e3 * AUTHORS_TASKS / ours:.0f} times as long. "
+            f"The same game in plain PyTorch, launched operation by operation: {theirs:.1f} ms, "
+            f"{theirs / ours:.1f} times as long.",
+            "",
+            "With anchors, as the `best-…` recipes have them:",
+            "",
+            *table(found["five tasks, anchors"], old, peak),
+            "",
+            "## In ten tasks: 5,000 new images a task",
+            "",
+            *table(found["ten tasks"], old, peak),
+            "",
+            f"Mean over the nine tasks after the first: {mean_epoch(found['ten tasks']):.1f} ms an epoch.",
+            "",
+            "## A batch of 4,000 new images, 4 old classes",
+            "",
+            *table(found["batch of 4000"], old, peak),
+            "",
+            "## Without the fast path",
+            "",
+            "float32, recorded and with kernels:",
+            "",
+            *table(found["float32"], old, peak),
+            "",
+            "bfloat16 in plain PyTorch, operation by operation:",
+            "",
+            *table(plain, old, peak),
+            "",
+            "float32 in plain PyTorch:",
+            "",
+            *table(found["plain PyTorch, float32"], old, peak),
+            "",
+            "## What a step costs",
+            "",
+            f"More classes, the same 5,920 rows (2,000 new, 3,920 old): from 10 to 100 classes {growth:.2f} times.",
+            "",
+            *table(classes, old, peak),
+            "",
+            "More samples from each Gaussian of 8 old classes, 4,000 new images:",
+            "",
+            *table(found["old samples"], ("samples", "samples"), peak),
+            "",
+            "Longer features, 8 old classes, 4,000 new images:",
+            "",
+            *table(found["d"], ("d", "d"), peak),
+            "",
+        ]
+    )
+
+
+# On a CPU
+
+
+def plain_terms(Z: Tensor, Z_hat: Tensor, y: Tensor, classes: int, old_classes: int) -> Terms:
+    """The same terms, class by class, differentiated by autograd."""
+
+    def reduction(Z: Tensor) -> Tensor:
+        return plain_rate(Z) - sum(len(Z[y == j]) / len(Z) * plain_rate(Z[y == j]) for j in range(classes))
+
+    distance = [
+        plain_rate(torch.cat([Z[y == j], Z_hat[y == j]]))
+        - 0.5 * plain_rate(Z[y == j])
+        - 0.5 * plain_rate(Z_hat[y == j])
+        for j in range(classes)
+    ]
+    new, old = torch.stack(distance[old_classes:]).sum(), torch.stack(distance[:old_classes]).sum()
+    return Terms(reduction(Z), reduction(Z_hat), distance_new=new, distance_old=old)
+
+
+def digits_step(rounds: int) -> dict[str, float]:
+    """Seconds of a step of the digits' last task: ours, and with plain rates and PyTorch's usual memory layout."""
+    recipe = load_recipe("digits")
+    network, r, m = recipe.network, recipe.memory.directions, recipe.memory.samples
+    old, rules = 8, Rules(recipe.objective, AnchorsConfig(), None)
+    generator = torch.Generator().manual_seed(0)
+    shape = (network.image_size, network.channels, network.width, network.feature_dim)
+    X = torch.rand(288, network.channels, network.image_size, network.image_size, generator=generator) * 2 - 1
+    Z_old = nn.functional.normalize(torch.randn(old * r * m, network.feature_dim, generator=generator), dim=1)
+    y = torch.cat([old + torch.arange(len(X)) % 2, torch.arange(old).repeat_interleave(r * m)])
+
+    def side(plain: bool) -> Callable[[], None]:
+        random = torch.Generator().manual_seed(1)
+        pair = [kind(*shape, random).eval() for kind in (Encoder, Decoder)]
+        if plain:
+            pair = [network.to(memory_format=torch.contiguous_format) for network in pair]
+        both = Players.pair(*pair, 1e-4, (0.5, 0.999))
+
+        def step() -> None:
+            batch = Batch(X, None, Z_old, None, class_layout(y, old + 2, network.feature_dim), old)
+            encoder_step(both, batch, rules)
+            decoder_step(both, batch, rules)
+
+        return step
+
+    ours = ictrl.game.transcription_terms
+    Z, Z_hat = (
+        nn.functional.normalize(torch.randn(len(y), network.feature_dim, generator=generator)) for _ in range(2)
+    )
+    layout = class_layout(y, old + 2, network.feature_dim)
+    for value, plainly in zip(
+        ours(Z, Z_hat, layout, old, recipe.objective.eps_sq).named().values(),
+        plain_terms(Z, Z_hat, y, old + 2, old).named().values(),
+    ):
+        assert torch.allclose(value, plainly, rtol=1e-3), "the two sides disagree"
+    sides, seconds = {"ours": side(plain=False), "plain": side(plain=True)}, {"ours": [], "plain": []}
+    for turn in range(rounds + 1):
+        for name, step in sides.items():
+            ictrl.game.transcription_terms = (
+                ours
+                if name == "ours"
+                else lambda Z, Z_hat, layout, old_classes, eps_sq: plain_terms(Z, Z_hat, y, old + 2, old_classes)
+            )
+            start = time.perf_counter()
+            step()
+            if turn:  # the first one warms up
+                seconds[name].append(time.perf_counter() - start)
+    ictrl.game.transcription_terms = ours
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--profile", action="store_true", help="also print the kernels of a plain epoch")
+    parser.add_argument("--out", type=Path, help="write a GPU's figures to this JSON file, and the page beside it")
+    parser.add_argument("--page", type=Path, help="write the page again from this JSON file; measures nothing")
+    parser.add_argument("--rounds", type=int, default=20, help="steps of either side on a CPU")
     arguments = parser.parse_args()
-    peak = matrix_peak("cuda")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; bfloat16 matrix product {peak:.0f} TFLOP/s")
-    table: list[dict[str, Any]] = []
-    for precision, graph in (
-        (torch.bfloat16, True),
-        (torch.bfloat16, False),
-        (torch.float32, True),
-        (torch.float32, False),
-    ):
-        for anchored in (False, True) if precision == torch.bfloat16 and graph else (False,):
-            for old in (0, 2, 4, 6, 8):
-                found = epoch_seconds("cuda", old, precision, anchored, graph)
-                row = {"precision": str(precision)[6:], "graph": graph, "anchors": anchored, "old": old, **found}
-                table.append(row)
-                print(
-                    f"{row['precision']:9} {'graph' if graph else 'plain'} {'anchors' if anchored else '':8}"
-                    f"{old} old: {1e3 * found['seconds']:7.1f} ms an epoch, {found['tflops']:6.1f} TFLOP/s "
-                    f"({found['tflops'] / peak:.0%}), peak {found['peak_gb']:.1f} GB",
-                    flush=True,
-                )
-    if arguments.profile:
-        with torch.profiler.profile() as profiler:
-            epoch_seconds("cuda", 4, torch.bfloat16, False, graph=False, epochs=4)
-        print(profiler.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
-    if arguments.out:
-        arguments.out.write_text(json.dumps({"peak_tflops": peak, "epochs": table}, indent=1) + "\n")
+    if arguments.page:
+        arguments.page.with_suffix(".md").write_text(document(json.loads(arguments.page.read_text())), encoding="utf-8")
+    elif torch.cuda.is_available():
+        found = gpu_figures()
+        print(document(found))
+        if arguments.out:
+            arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            arguments.out.with_suffix(".md").write_text(document(found), encoding="utf-8")
+    else:
+        step = digits_step(arguments.rounds)
+        print(f"a step of the digits' last task, {torch.get_num_threads()} threads; medians of {arguments.rounds}")
+        print(f"  ours {1e3 * step['ours']:.1f} ms, plain PyTorch {1e3 * step['plain']:.1f} ms")
+        print(f"      {step['plain'] / step['ours']:.1f} times faster")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ ROOMS = [
     "memory",
     "classifier",
     "capture",
+    "stopwatch",
     "supply",
     "game",
     "learner",

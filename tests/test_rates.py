@@ -50,6 +50,11 @@ def moments(Z: Tensor, y: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return class_moments(Z, layout), layout.counts
 
 
+def both(Z: Tensor, Z_hat: Tensor, y: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    layout = class_layout(y, k, Z.shape[1], Z.dtype)
+    return class_moments(torch.stack([Z, Z_hat]), layout), layout.counts.expand(2, k)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
 @pytest.mark.parametrize(("n", "d", "k"), SIZES)
 def test_agrees_with_numpy(n: int, d: int, k: int, dtype: torch.dtype, tolerance: float, device: str) -> None:
@@ -58,7 +63,7 @@ def test_agrees_with_numpy(n: int, d: int, k: int, dtype: torch.dtype, tolerance
     Z, Z_hat, y = Z.to(device, dtype), Z_hat.to(device, dtype), y.to(device)
     S, count = moments(Z, y, k)
     S_hat, count_hat = moments(Z_hat, y, k)
-    rates = transcription_rates(S, count, S_hat, count_hat, EPS_SQ)
+    rates = transcription_rates(*both(Z, Z_hat, y, k), EPS_SQ)
     for value, target in zip(rates, expected):
         scale = max(1.0, float(np.max(np.abs(target))))
         np.testing.assert_allclose(value.cpu().numpy(), target, rtol=0, atol=tolerance * scale)
@@ -89,7 +94,7 @@ def test_moments_of_unequal_classes(counts: list[int]) -> None:
 
 
 def objective(Z: Tensor, Z_hat: Tensor, y: Tensor, k: int) -> Tensor:
-    rates = transcription_rates(*moments(Z, y, k), *moments(Z_hat, y, k), EPS_SQ)
+    rates = transcription_rates(*both(Z, Z_hat, y, k), EPS_SQ)
     weights = torch.arange(1, k + 1, dtype=Z.dtype)
     return rates.reduction + 2 * rates.reduction_hat + (weights * rates.distance).sum()
 
@@ -119,15 +124,15 @@ class TestProperties:
     def test_renaming_classes_only_permutes_distances(self, seed: int) -> None:
         Z, Z_hat, y = features(60, 7, 4, seed)
         names = torch.tensor([2, 0, 3, 1])
-        before = transcription_rates(*moments(Z, y, 4), *moments(Z_hat, y, 4), EPS_SQ)
-        after = transcription_rates(*moments(Z, names[y], 4), *moments(Z_hat, names[y], 4), EPS_SQ)
+        before = transcription_rates(*both(Z, Z_hat, y, 4), EPS_SQ)
+        after = transcription_rates(*both(Z, Z_hat, names[y], 4), EPS_SQ)
         assert torch.allclose(after.distance[names], before.distance)
         assert torch.allclose(after.reduction, before.reduction)
 
     def test_nothing_is_negative(self, seed: int) -> None:
         Z, Z_hat, y = features(40, 6, 3, seed)
         S, n = moments(Z, y, 3)
-        rates = transcription_rates(S, n, *moments(Z_hat, y, 3), EPS_SQ)
+        rates = transcription_rates(*both(Z, Z_hat, y, 3), EPS_SQ)
         assert (coding_rate(S, n, EPS_SQ) >= 0).all()
         assert rates.reduction >= 0
         assert (rates.distance >= 0).all()
@@ -142,7 +147,7 @@ class TestProperties:
 def test_zero_features_and_empty_classes_cost_nothing() -> None:
     assert coding_rate(torch.zeros(2, 3, 3), torch.tensor([5.0, 0.0]), 1.0).tolist() == [0.0, 0.0]
     S, n = moments(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long), 2)
-    rates = transcription_rates(S, n, S, n, 1.0)
+    rates = transcription_rates(torch.stack([S, S]), torch.stack([n, n]), 1.0)
     assert [float(value.sum()) for value in rates] == [0.0, 0.0, 0.0]
 
 
@@ -177,7 +182,7 @@ def test_a_failed_cholesky_names_the_class_and_the_remedy() -> None:
         coding_rate(indefinite, torch.ones(3), 1.0)
     S = torch.eye(40).repeat(3, 1, 1)
     with pytest.raises(NonFiniteError, match=r"\(class 1 of Z_hat\)"):
-        transcription_rates(S, torch.ones(3), indefinite, torch.ones(3), 1.0)
+        transcription_rates(torch.stack([S, indefinite]), torch.ones(2, 3), 1.0)
 
 
 def test_nan_features_are_named_as_such() -> None:

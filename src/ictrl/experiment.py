@@ -32,6 +32,7 @@ from ictrl.learner import ICTRL
 from ictrl.metrics import confusion, summarise
 from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
+from ictrl.stopwatch import Stopwatch
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
 REPLAY_WELL = 0.8  # share of them that should be recognised
@@ -81,18 +82,23 @@ class Measured:
 
 
 def run(
-    recipe: Recipe, out: Path, listener: Listener | None = None, stop: Callable[[], bool] = lambda: False
+    recipe: Recipe,
+    out: Path,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    profile: bool = False,
 ) -> tuple[dict[str, Any], ICTRL]:
     """Learn the recipe's stream in a new run folder; returns what `results.json` holds, and the learner.
 
-    Where `stop` gives True after an epoch, the run is written down and `Stopped` raised.
+    Where `stop` gives True after an epoch, the run is written down and `Stopped` raised. With `profile`, the folder
+    also gets `profile.json`: where the time of each task went.
     """
     if recipe.data.root is not None:  # so that the run can be resumed from anywhere
         recipe = replace(recipe, data=replace(recipe.data, root=str(Path(recipe.data.root).resolve())))
     dataset, tasks = _stream(recipe)  # a mistake in the data shows before a folder is made
     learner = ICTRL(recipe)
     with RunFolder.create(out, recipe) as folder:
-        return _go_on(folder, recipe, Position(learner, done=0), dataset, tasks, listener or Listener(), stop)
+        return _go_on(folder, recipe, Position(learner, done=0), dataset, tasks, listener or Listener(), stop, profile)
 
 
 def resume(
@@ -151,6 +157,7 @@ def _go_on(
     tasks: list[Task],
     listener: Listener,
     stop: Callable[[], bool],
+    profile: bool = False,
 ) -> tuple[dict[str, Any], ICTRL]:
     folder.check_data(fingerprint(tasks))
     learner, resumed = position.learner, position.stopped
@@ -164,7 +171,9 @@ def _go_on(
     else:
         measured = Measured([len(task.test_rows) for task in tasks])
         with measured.timed("floor"):
-            measured.floor = [_accuracies(reencoded(learner, tasks[: t + 1])) for t in range(len(tasks))]
+            features = _features(learner, tasks)
+            measured.floor = [_accuracies(_refitted(learner, features[: t + 1])) for t in range(len(tasks))]
+    laps: list[dict[str, float]] = []
 
     for t in range(position.done, len(tasks)):
         listener.on_task(t, len(tasks), tasks[t])
@@ -181,7 +190,8 @@ def _go_on(
                 if stopping:
                     raise Stopped
 
-            learner.learn(tasks[t].images, tasks[t].labels, after_epoch, resumed)
+            watch = Stopwatch(learner.device) if profile else None
+            learner.learn(tasks[t].images, tasks[t].labels, after_epoch, resumed, watch)
         resumed = None
         with measured.timed("evaluate"):
             rows = _rows(learner, tasks[: t + 1], measured)
@@ -192,6 +202,9 @@ def _go_on(
         folder.save_learner(learner, t + 1, notes)
         results = describe(recipe, learner, measured, dataset, tasks)
         folder.write_results(results)
+        if watch is not None:
+            laps.append(watch.seconds)
+            folder.write_profile({"seconds": results["seconds"], "tasks": laps})
         listener.on_measured(results)
         if stop() and t + 1 < len(tasks):
             raise Stopped
@@ -224,10 +237,24 @@ def from_memory(learner: ICTRL, tasks: list[Task]) -> Predictions:
 
 def reencoded(learner: ICTRL, tasks: list[Task]) -> Predictions:
     """Predictions with subspaces refitted from the training images of all tasks."""
-    Z = torch.cat([learner.features(task.images) for task in tasks])
-    y = torch.cat([task.labels for task in tasks]).to(Z.device)
-    classifier = NearestSubspace.from_features(Z, y, **vars(learner.recipe.classifier))
-    return [(task.test_labels, classifier.predict(learner.features(task.test_images)).cpu()) for task in tasks]
+    return _refitted(learner, _features(learner, tasks))
+
+
+Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
+"""of each task: features and labels of its training images, and of its test images"""
+
+
+def _features(learner: ICTRL, tasks: list[Task]) -> Features:
+    return [
+        (learner.features(task.images), task.labels, learner.features(task.test_images), task.test_labels)
+        for task in tasks
+    ]
+
+
+def _refitted(learner: ICTRL, features: Features) -> Predictions:
+    Z, y = (torch.cat(parts) for parts in list(zip(*features))[:2])
+    classifier = NearestSubspace.from_features(Z, y.to(Z.device), **vars(learner.recipe.classifier))
+    return [(test_labels, classifier.predict(Z_test).cpu()) for _, _, Z_test, test_labels in features]
 
 
 def _rows(learner: ICTRL, tasks: list[Task], measured: Measured) -> tuple[list[float], list[float]]:

@@ -26,6 +26,7 @@ from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
 from ictrl.rates import ClassLayout, class_layout
+from ictrl.stopwatch import Lap, Stopwatch, untimed
 from ictrl.supply import Supply
 
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
@@ -109,46 +110,55 @@ class Rules:
     objective: ObjectiveConfig
     anchors: AnchorsConfig
     encoder_before: Encoder | None
+    lap: Lap = untimed
 
 
 def encoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     """The encoder climbs its objective by one step; returns the terms it saw before moving."""
-    encoder, decoder = players.encoder, players.decoder
-    Z_new = encoder(batch.X)
+    encoder, decoder, lap = players.encoder, players.decoder, rules.lap
+    with lap("encoder: f(X)"):
+        Z_new = encoder(batch.X)
     # The decoder is the opponent here and its images are given. The paper's Ẑ_new(θ, η) depends on θ through X̂ as well;
     # that path is cut, as is usual where two players take turns, and saves a pass back through the decoder.
-    with torch.no_grad():
+    with lap("encoder: g(Z)"), torch.no_grad():
         if batch.X_old is None:
             X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
         else:
             X_hat = torch.cat([decoder(Z_new), batch.X_old])
-    Z_hat = encoder(X_hat)
-    terms = _terms(torch.cat([Z_new, batch.Z_old]), Z_hat, batch, rules)
-    if rules.encoder_before is not None:
-        n = len(batch.X)
-        with torch.no_grad():  # the encoder of before is a fixed target
-            Z_hat_before = rules.encoder_before(X_hat[n:])
-        terms = replace(terms, anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
-    if batch.Z_before is not None:
-        terms = replace(terms, anchor_new=anchor(Z_new, batch.Z_before))
+    with lap("encoder: f(X_hat)"):
+        Z_hat = encoder(X_hat)
+    with lap("encoder: rates"):
+        terms = _terms(torch.cat([Z_new, batch.Z_old]), Z_hat, batch, rules)
+    with lap("encoder: anchors"):
+        if rules.encoder_before is not None:
+            n = len(batch.X)
+            with torch.no_grad():  # the encoder of before is a fixed target
+                Z_hat_before = rules.encoder_before(X_hat[n:])
+            terms = replace(terms, anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
+        if batch.Z_before is not None:
+            terms = replace(terms, anchor_new=anchor(Z_new, batch.Z_before))
     value = encoder_objective(
         terms, *_weights(batch, rules), anchor_new=rules.anchors.new, anchor_replayed=rules.anchors.replayed
     )
-    _update(players.encoder_optimiser, value)
+    _update("encoder", players.encoder_optimiser, value, lap)
     return terms
 
 
 def decoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     """The decoder descends its objective by one step; returns the terms it saw before moving."""
-    encoder, decoder = players.encoder, players.decoder
-    with torch.no_grad():  # features of real images and of memory are the decoder's input, not its doing
+    encoder, decoder, lap = players.encoder, players.decoder, rules.lap
+    with lap("decoder: f(X)"), torch.no_grad():  # features of images and memory are the decoder's input, not its doing
         Z_new = encoder(batch.X)
         # with a frozen replay, the decoder is compared with its former self and not with memory
         Z_old = batch.Z_old if batch.X_old is None else encoder(batch.X_old)
     with _untrained(encoder):  # gradients pass through the encoder to the decoder and leave nothing behind
-        Z_hat = encoder(decoder(torch.cat([Z_new, batch.Z_old])))
-        terms = _terms(torch.cat([Z_new, Z_old]), Z_hat, batch, rules)
-        _update(players.decoder_optimiser, decoder_objective(terms, *_weights(batch, rules)))
+        with lap("decoder: g(Z)"):
+            X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
+        with lap("decoder: f(X_hat)"):
+            Z_hat = encoder(X_hat)
+        with lap("decoder: rates"):
+            terms = _terms(torch.cat([Z_new, Z_old]), Z_hat, batch, rules)
+        _update("decoder", players.decoder_optimiser, decoder_objective(terms, *_weights(batch, rules)), lap)
     return terms
 
 
@@ -197,6 +207,7 @@ def play(
     generator: torch.Generator,
     progress: Progress | None = None,
     resume: Resume | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> None:
     """Learn one task: the old classes 0 … o−1 from the Gaussians of memory, the new ones o … classes−1 from images.
 
@@ -212,7 +223,8 @@ def play(
         memory = OldMemory(old, samples, decoder_before, game.resample, generator)
         epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
-    rules = Rules(objective, anchors, _copy(players.encoder) if held else None)
+    lap = stopwatch.lap if stopwatch is not None else untimed
+    rules = Rules(objective, anchors, _copy(players.encoder) if held else None, lap)
     supply = Supply(images, y.device)
     features_before = _features_before(players.encoder, supply, game.flips) if held else None
 
@@ -225,13 +237,14 @@ def play(
     tally = _Tally()
 
     def step(pixels: Tensor, rows: Tensor) -> None:
-        flipped = torch.zeros_like(rows)
-        if game.flips:
-            flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
-            pixels = torch.where(flipped[:, None, None, None] > 0, pixels.flip(-1), pixels)
-        X = to_float(pixels).to(players.encoder.precision)
-        Z_before = features_before[flipped, rows] if features_before is not None else None
-        batch = _batch(X, Z_before, y[rows], memory, classes, players.encoder.feature_dim)
+        with lap("images and old features"):
+            flipped = torch.zeros_like(rows)
+            if game.flips:
+                flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
+                pixels = torch.where(flipped[:, None, None, None] > 0, pixels.flip(-1), pixels)
+            X = to_float(pixels).to(players.encoder.precision)
+            Z_before = features_before[flipped, rows] if features_before is not None else None
+            batch = _batch(X, Z_before, y[rows], memory, classes, players.encoder.feature_dim)
         terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
         tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
 
@@ -242,6 +255,8 @@ def play(
             for pixels, rows in zip(supply.batches(batches), batches):
                 captured(pixels, rows)
             means = tally.means(len(batches))
+            if stopwatch is not None:
+                stopwatch.read(len(batches))
             _check_finite(means, epoch)
             if progress is not None:
                 progress(EpochReport(epoch, epochs, means))
@@ -277,10 +292,12 @@ def _weights(batch: Batch, rules: Rules) -> tuple[float, float]:
     return (rules.objective.lambda_new if batch.old_classes else 1.0), rules.objective.gamma_old
 
 
-def _update(optimiser: torch.optim.Optimizer, value: Tensor) -> None:
+def _update(player: str, optimiser: torch.optim.Optimizer, value: Tensor, lap: Lap) -> None:
     optimiser.zero_grad()
-    value.backward()
-    optimiser.step()
+    with lap(f"{player}: gradient"):
+        value.backward()
+    with lap(f"{player}: update"):
+        optimiser.step()
 
 
 def _batch(X: Tensor, Z_before: Tensor | None, y: Tensor, memory: OldMemory | None, classes: int, d: int) -> Batch:

@@ -37,6 +37,7 @@ from ictrl.inputs import (
 from ictrl.memory import Memory, fit_transport, form_class_memory
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
 from ictrl.recipefiles import differences
+from ictrl.stopwatch import Stopwatch
 from ictrl.storage import (
     LEARNER,
     STOPPED_TASK,
@@ -112,11 +113,13 @@ class ICTRL:
         labels: ArrayLike,
         progress: Progress | None = None,
         resume: str | Path | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> "ICTRL":
         """Learn one task: all images of some new classes. With every class at once, this is joint training.
 
         `progress` is called after every epoch; it may call `save_task` on this learner. `resume` is a file that
-        `save_task` wrote during this very task, and learning goes on from there exactly as it would have.
+        `save_task` wrote during this very task, and learning goes on from there exactly as it would have. `stopwatch`
+        is told where the time goes.
         """
         X = self._checked(images)
         y = checked_labels(labels, len(X))
@@ -124,7 +127,7 @@ class ICTRL:
         stopped = self._stopped_task(Path(resume)) if resume is not None else None
         before = self._snapshot()
         try:
-            self._learn(X, y.to(self.device), progress, stopped)
+            self._learn(X, y.to(self.device), progress, stopped, stopwatch)
         except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
             self._restore(before)
             raise
@@ -135,7 +138,12 @@ class ICTRL:
         return self.learn(images, labels)
 
     def _learn(
-        self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], progress: Progress | None, stopped: Resume | None
+        self,
+        X: UInt8[Tensor, "n c h w"],
+        y: Int[Tensor, " n"],
+        progress: Progress | None,
+        stopped: Resume | None,
+        stopwatch: Stopwatch | None,
     ) -> None:
         recipe, old = self.recipe, len(self.memory)
         labels = y.unique()
@@ -154,6 +162,7 @@ class ICTRL:
             generator=self._generator,
             progress=progress,
             resume=stopped,
+            stopwatch=stopwatch,
         )
         memory, Z = self.memory, self._features(X)
         if witnesses is not None:

@@ -23,7 +23,7 @@ IMAGE_SIZES = (8, 16, 32, 64, 128, 256)
 
 def to_float(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
     """Pixels 0 … 255 as −1 … 1, the range of the decoder's tanh."""
-    return images.float().div_(127.5).sub_(1)
+    return (images - 127.5).div_(127.5)
 
 
 def to_uint8(X: Float[Tensor, "n c h w"]) -> UInt8[Tensor, "n c h w"]:

@@ -18,6 +18,7 @@ Beyond the paper the encoder may also pay for moving the features of images it i
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -51,14 +52,10 @@ def transcription_terms(
 ) -> Terms:
     """The terms for features Z and their transcription Ẑ, row by row of the same class; the first `old_classes`
     classes are the old ones."""
-    n = layout.counts
-    rates = transcription_rates(class_moments(Z, layout), n, class_moments(Z_hat, layout), n, eps_sq)
-    return Terms(
-        reduction=rates.reduction,
-        reduction_hat=rates.reduction_hat,
-        distance_new=rates.distance[old_classes:].sum(),
-        distance_old=rates.distance[:old_classes].sum(),
-    )
+    n = layout.counts.expand(2, -1)
+    rates = transcription_rates(class_moments(torch.stack([Z, Z_hat]), layout), n, eps_sq)
+    old, new = rates.distance.tensor_split([old_classes])
+    return Terms(rates.reduction, rates.reduction_hat, distance_new=new.sum(), distance_old=old.sum())
 
 
 def anchor(Z: Float[Tensor, "n d"], Z_before: Float[Tensor, "n d"]) -> Float[Tensor, ""]:

@@ -68,14 +68,13 @@ def class_layout(y: Int[Tensor, " n"], classes: int, d: int, dtype: torch.dtype 
     n, device = len(y), y.device
     size = max(1, d // 2)
     blocks = n // size + classes  # Σ ceil(n_j / size) is at most this
-    order = y.argsort(stable=True)
-    after = torch.searchsorted(
-        y[order], torch.arange(classes, dtype=y.dtype, device=device), right=True
-    )  # rows up to a class's last
+    ascending, order = y.sort(stable=True)
+    names = torch.arange(classes, dtype=y.dtype, device=device)
+    after = torch.searchsorted(ascending, names, right=True)  # rows up to a class's last
     before = torch.nn.functional.pad(after[:-1], (1, 0))
     counts = after - before
     if device.type == "cpu":  # looking at numbers is free here
-        if n and not (int(y[order[0]]) >= 0 and int(y[order[-1]]) < classes):
+        if n and not (int(ascending[0]) >= 0 and int(ascending[-1]) < classes):
             raise InputError(
                 f"Expected labels from 0 to {classes - 1} but got {int(y.min())} to {int(y.max())}: "
                 "number the classes from 0, or raise `classes`."
@@ -87,23 +86,23 @@ def class_layout(y: Int[Tensor, " n"], classes: int, d: int, dtype: torch.dtype 
     blocks_after = of_class.cumsum(0)
     # a row's slot: where its class's blocks begin, and its rank within the class
     offset = (blocks_after - of_class) * size - before
-    slot = torch.empty_like(order).index_copy_(
-        0, order, torch.arange(n, device=device) + offset.repeat_interleave(counts, output_size=n)
-    )
+    slot = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=device) + offset[ascending.long()])
     block_class = torch.searchsorted(blocks_after, torch.arange(blocks, device=device), right=True)
     return ClassLayout(counts.to(dtype), slot, block_class.clamp_(max=classes - 1), size)
 
 
-def class_moments(Z: Float[Tensor, "n d"], layout: ClassLayout) -> Float[Tensor, "k d d"]:
+def class_moments(Z: Float[Tensor, "*sets n d"], layout: ClassLayout) -> Float[Tensor, "*sets k d d"]:
     """Second moments Sⱼ = ZⱼᵀZⱼ of every class in one pass over the rows; zeros for an empty class.
+
+    Several sets of features of the same classes, row by row, are done at once.
 
     >>> Z = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
     >>> layout = class_layout(torch.tensor([0, 1, 0]), classes=2, d=2)
     >>> class_moments(Z, layout)[0].tolist(), layout.counts.tolist()
     ([[10.0, 0.0], [0.0, 0.0]], [2.0, 1.0])
     """
-    if len(Z) != len(layout.slot):
-        raise InputError(f"Expected one label a row but got {len(layout.slot)} labels for {len(Z)} rows.")
+    if Z.shape[-2] != len(layout.slot):
+        raise InputError(f"Expected one label a row but got {len(layout.slot)} labels for {Z.shape[-2]} rows.")
     if Z.dtype in (torch.bfloat16, torch.float16):
         Z = Z.float()  # half precision has too few digits for a log-determinant
     return _ClassMoments.apply(Z, layout)
@@ -138,27 +137,20 @@ def rate_distance(
     return R_both - 0.5 * R - 0.5 * R_hat
 
 
-def transcription_rates(
-    S: Float[Tensor, "k d d"],
-    n: Float[Tensor, " k"],
-    S_hat: Float[Tensor, "k d d"],
-    n_hat: Float[Tensor, " k"],
-    eps_sq: float,
-) -> TranscriptionRates:
-    """ΔR(Z), ΔR(Ẑ) and every ΔR(Zⱼ, Ẑⱼ): 3k + 2 log-determinants in one batched Cholesky."""
-    k = len(n)
-    pair, counts = torch.stack([S, S_hat]), torch.stack([n, n_hat])  # (2, k, d, d), (2, k)
-    moments = torch.cat([pair.flatten(0, 1), pair.sum(0), pair.sum(1)])  # (3k + 2, d, d)
+def transcription_rates(S: Float[Tensor, "2 k d d"], n: Float[Tensor, "2 k"], eps_sq: float) -> TranscriptionRates:
+    """ΔR(Z), ΔR(Ẑ) and every ΔR(Zⱼ, Ẑⱼ) from the moments of Z and Ẑ: 3k + 2 log-determinants at once."""
+    k = n.shape[1]
+    moments = torch.cat([S.flatten(0, 1), S.sum(0), S.sum(1)])  # (3k + 2, d, d)
     try:
-        rates = coding_rate(moments, torch.cat([counts.flatten(), counts.sum(0), counts.sum(1)]), eps_sq)
+        rates = coding_rate(moments, torch.cat([n.flatten(), n.sum(0), n.sum(1)]), eps_sq)
     except _CholeskyError as failure:
         sets = ("Z", "Z_hat", "Z and Z_hat")
         place = f"class {failure.index % k} of {sets[failure.index // k]}" if failure.index < 3 * k else "all classes"
         raise NonFiniteError(f"{failure.reason} ({place})") from None
     each, both, whole = rates.split([2 * k, k, 2])
     R = each.view(2, k)
-    reductions = whole - _weighted(R, counts)
-    return TranscriptionRates(reduction=reductions[0], reduction_hat=reductions[1], distance=both - R.mean(0))
+    reduction, reduction_hat = (whole - _weighted(R, n)).unbind()
+    return TranscriptionRates(reduction, reduction_hat, distance=both - R.mean(0))
 
 
 def _weighted(R: Float[Tensor, "*sets k"], n: Float[Tensor, "*sets k"]) -> Float[Tensor, "*sets"]:
@@ -171,17 +163,19 @@ class _ClassMoments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Z: Tensor, layout: ClassLayout) -> Tensor:
-        d, k, blocks = Z.shape[1], len(layout.counts), len(layout.block_class)
-        padded = Z.new_zeros(blocks * layout.size, d).index_copy_(0, layout.slot, Z).view(blocks, layout.size, d)
+        *sets, _, d = Z.shape
+        k, blocks = len(layout.counts), len(layout.block_class)
+        padded = Z.new_zeros(*sets, blocks * layout.size, d).index_copy_(-2, layout.slot, Z)
+        padded = padded.view(*sets, blocks, layout.size, d)
         ctx.save_for_backward(padded, layout.block_class, layout.slot)
-        return Z.new_zeros(k, d, d).index_add_(0, layout.block_class, padded.transpose(1, 2) @ padded)
+        return Z.new_zeros(*sets, k, d, d).index_add_(-3, layout.block_class, padded.transpose(-1, -2) @ padded)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         padded, block_class, slot = ctx.saved_tensors
-        symmetric = (grad + grad.transpose(1, 2)).index_select(0, block_class)
-        return (padded @ symmetric).view(-1, grad.shape[-1]).index_select(0, slot), None
+        symmetric = (grad + grad.transpose(-1, -2)).index_select(-3, block_class)
+        return (padded @ symmetric).flatten(-3, -2).index_select(-2, slot), None
 
 
 class _CodingRate(torch.autograd.Function):
@@ -190,7 +184,7 @@ class _CodingRate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, S: Tensor, n: Tensor, eps_sq: float) -> Tensor:
         d = S.shape[-1]
-        alpha = torch.where(n > 0, d / (n.clamp(min=1) * eps_sq), 0.0)  # an empty class has rate 0
+        alpha = torch.where(n > 0, d / eps_sq / n, 0.0)  # an empty class has rate 0
         matrices = (alpha[..., None, None] * S).view(-1, d, d)
         matrices.diagonal(dim1=1, dim2=2).add_(1)
         whole = S.is_cuda and d <= WHOLE

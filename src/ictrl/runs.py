@@ -142,6 +142,9 @@ class RunFolder:
         text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda row: "[" + re.sub(r"\s*\n\s*", " ", row[1]) + "]", text)
         write_atomically(self.results, (text + "\n").encode())
 
+    def write_profile(self, profile: dict[str, Any]) -> None:
+        write_atomically(self.path / "profile.json", (json.dumps(profile, indent=2) + "\n").encode())
+
     def save_learner(self, learner: ICTRL, done: int, notes: dict[str, str]) -> None:
         """The learner after a task; what lies further back than the one before it goes."""
         learner.save(self.checkpoints / f"after-task-{done:03d}.safetensors", notes)

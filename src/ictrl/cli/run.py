@@ -1,5 +1,6 @@
 """`ictrl run`, `resume`, `evaluate` and `recipes`."""
 
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,8 @@ class RunCommand:
     """folder for the run, new or empty; by default runs/RECIPE-DATE-TIME"""
     tensorboard: bool = False
     """also write every term and accuracy for TensorBoard; needs the extra `ictrl[tensorboard]`"""
+    profile: bool = False
+    """also measure where the time of a step goes, say so at the end, and write it to profile.json"""
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)
 
     def execute(self) -> None:
@@ -63,10 +66,12 @@ class RunCommand:
         console = open_console()
         with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
             try:
-                results, learner = experiment.run(self.settings, out, watch, stop)
+                results, learner = experiment.run(self.settings, out, watch, stop, self.profile)
             except KeyboardInterrupt:
                 raise Stopped(stopped_line(out)) from None
         finish(console, results, learner, out)
+        if self.profile:
+            print_profile(console, json.loads((out / "profile.json").read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,25 @@ def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path)
     learned = len(results["tasks"])
     console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml.", soft_wrap=True)
     console.print(f'The learner: ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
+
+
+def print_profile(console: Console, profile: dict[str, Any]) -> None:
+    """Seconds of each lap over all tasks, and their share of the run."""
+    seconds: dict[str, float] = {}
+    for laps in profile["tasks"]:
+        for name, spent in laps.items():
+            seconds[name] = seconds.get(name, 0.0) + spent
+    phases = profile["seconds"]
+    seconds["learning besides: memory, transport, epochs"] = phases["learn"] - sum(seconds.values())
+    seconds["evaluation"], seconds["the floor"] = phases["evaluate"], phases["floor"]
+    table = Table("where the time went", box=None, pad_edge=False)
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    total = sum(phases.values())
+    for name, spent in sorted(seconds.items(), key=lambda item: -item[1]):
+        table.add_row(name, f"{spent:.2f}", f"{spent / total:.1%}")
+    console.print()
+    console.print(table)
 
 
 def print_results(console: Console, results: dict[str, Any]) -> None:
