@@ -71,35 +71,34 @@ class ToFeature(_Convolution):
         return _flat(H) @ _flat(self.weight).to(H.dtype).T
 
 
-class FromFeature(nn.Module):
-    """One feature to a 4×4 map, BatchNorm and ReLU."""
+class FromFeature(_Transposed):
+    """One feature to a 4×4 map."""
 
     def __init__(self, d: int, above: int) -> None:
-        super().__init__()
-        self.conv, self.norm = _Transposed(d, above, stride=1, padding=0), nn.BatchNorm2d(above)
+        super().__init__(d, above, stride=1, padding=0)
 
-    def forward(self, Z: Float[Tensor, "n d"]) -> Tensor:
-        H = Z @ _flat(self.conv.weight).to(Z.dtype)  # (n, 4 · 4 · above)
-        return _normalise(H.view(len(Z), 4, 4, -1).permute(0, 3, 1, 2), self.norm, 0.0)
+    def forward(self, Z: Float[Tensor, "n d"]) -> Tensor:  # type: ignore[override]
+        H = Z @ _flat(self.weight).to(Z.dtype)  # (n, 4 · 4 · above)
+        return H.view(len(Z), 4, 4, -1).permute(0, 3, 1, 2)
 
 
 class Double(nn.Module):
-    """Features to features of twice the side, BatchNorm and ReLU."""
+    """BatchNorm and ReLU of features, and features of twice the side."""
 
     def __init__(self, below: int, above: int) -> None:
         super().__init__()
-        self.conv, self.norm = _Transposed(below, above), nn.BatchNorm2d(above)
+        self.norm, self.conv = nn.BatchNorm2d(below), _Transposed(below, above)
 
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
-        return _normalise(self.conv(H), self.norm, 0.0)
+        return self.conv(_normalise(H, self.norm, 0.0))
 
 
-class ToImage(_Transposed):
-    """Features to an image of twice their side, and tanh."""
+class ToImage(Double):
+    """BatchNorm and ReLU of features, an image of twice their side, and tanh."""
 
-    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:  # type: ignore[override]
+    def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
         if fast := kernels.gpu(H):
-            return fast.image_transposed_convolution(H, self.weight)
+            return fast.normed_image(H, self.norm, self.conv.weight)
         return super().forward(H).tanh()
 
 

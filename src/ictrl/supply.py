@@ -24,7 +24,7 @@ class Supply:
     def __len__(self) -> int:
         return len(self.images)
 
-    def batches(self, rows: Sequence[Int[Tensor, " b"]]) -> Iterator[UInt8[Tensor, "b c h w"]]:
+    def batches(self, rows: Sequence[Int[Tensor, " _"]]) -> Iterator[UInt8[Tensor, "_ c h w"]]:
         """The images of these rows, batch after batch."""
         if self.streamed:
             yield from self._stream([part.to(self.images.device) for part in rows])

@@ -18,11 +18,11 @@ def leaky_norm(x: Tensor, norm: torch.nn.BatchNorm2d, slope: float) -> Tensor:
     """leaky(norm(x)), in training or not; x is (n, c, h, w) in channels-last order."""
     x = x.contiguous(memory_format=torch.channels_last)
     if norm.training:
-        return _LeakyNorm.apply(x, norm.weight, norm.bias, *_learn_statistics(x, norm), norm.eps, slope, True)
+        return _LeakyNorm.apply(x, norm.weight, norm.bias, *learn_statistics(x, norm), norm.eps, slope, True)
     return _LeakyNorm.apply(x, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, slope, False)
 
 
-def _learn_statistics(x: Tensor, norm: torch.nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+def learn_statistics(x: Tensor, norm: torch.nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel, which also move the norm's own."""
     kept = dict(norm.named_buffers())
     running_mean, running_var = kept["running_mean"], kept["running_var"]
@@ -55,31 +55,40 @@ class _LeakyNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, mean, var = ctx.saved_tensors
         eps, slope, trained = ctx.settings
-        dy = dy.contiguous(memory_format=torch.channels_last)
-        dx, d_weight, d_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
-        c, rows, learns = x.shape[1], x.numel() // x.shape[1], ctx.needs_input_grad[1]
-        columns, programs = _columns(c), _programs(rows)
-        sums = x.new_empty(2, programs, c, dtype=torch.float32)
+        x, weight, bias, mean, var = ctx.saved_tensors
+        learns = ctx.needs_input_grad[1]
+        gradients = norm_backward(x, weight, bias, mean, var, dy, eps, slope, trained, learns)
+        return *gradients, None, None, None, None, None
 
-        def sweep(sum_up: bool, write: bool) -> None:
-            _norm_backward[(programs, triton.cdiv(c, columns))](
-                x, weight, bias, mean, var, dy, dx, sums, d_weight, d_bias, rows, c, eps, slope,
-                SUMS=sum_up, WRITES=write, TRAINED=trained, ROWS=ROWS, COLUMNS=columns,
-            )  # fmt: skip
-            if sum_up:
-                _norm_gradients[(triton.cdiv(c, 16),)](
-                    sums, mean, var, d_weight, d_bias, programs, c, eps, ROWS=128, COLUMNS=16
-                )
 
-        if trained:  # statistics of the batch depend on all of x, and its gradient on these sums
-            sweep(sum_up=True, write=False)
-            sweep(sum_up=False, write=True)
-        else:
-            sweep(sum_up=learns, write=True)
-        gradients = (d_weight, d_bias) if learns else (None, None)
-        return dx, *gradients, None, None, None, None, None
+def norm_backward(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, dy: Tensor,
+    eps: float, slope: float, trained: bool, learns: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """Gradients of x, weight and bias of leaky(norm(x)) with that mean and variance, which are x's own if trained."""
+    dy = dy.contiguous(memory_format=torch.channels_last)
+    dx, d_weight, d_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
+    c, rows = x.shape[1], x.numel() // x.shape[1]
+    columns, programs = _columns(c), _programs(rows)
+    sums = x.new_empty(2, programs, c, dtype=torch.float32)
+
+    def sweep(sum_up: bool, write: bool) -> None:
+        _norm_backward[(programs, triton.cdiv(c, columns))](
+            x, weight, bias, mean, var, dy, dx, sums, d_weight, d_bias, rows, c, eps, slope,
+            SUMS=sum_up, WRITES=write, TRAINED=trained, ROWS=ROWS, COLUMNS=columns,
+        )  # fmt: skip
+        if sum_up:
+            _norm_gradients[(triton.cdiv(c, 16),)](
+                sums, mean, var, d_weight, d_bias, programs, c, eps, ROWS=128, COLUMNS=16
+            )
+
+    if trained:  # statistics of the batch depend on all of x, and its gradient on these sums
+        sweep(sum_up=True, write=False)
+        sweep(sum_up=False, write=True)
+    else:
+        sweep(sum_up=learns, write=True)
+    return (dx, d_weight, d_bias) if learns else (dx, None, None)
 
 
 def _columns(channels: int) -> int:
@@ -91,7 +100,7 @@ def _programs(rows: int) -> int:
 
 
 @triton.jit
-def _scale_and_shift(weight, bias, mean, var, c, channels, eps):
+def scale_and_shift(weight, bias, mean, var, c, channels, eps):
     """BatchNorm with fixed statistics as scale · x + shift, of the channels c."""
     scale = tl.load(weight + c, c < channels, 0.0) / tl.sqrt(tl.load(var + c, c < channels, 1.0) + eps)
     return scale, tl.load(bias + c, c < channels, 0.0) - tl.load(mean + c, c < channels, 0.0) * scale
@@ -105,7 +114,7 @@ def _norm(
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     there = (m < rows)[:, None] & (c < channels)[None, :]
     at = m.to(tl.int64)[:, None] * channels + c[None, :]
-    scale, shift = _scale_and_shift(weight, bias, mean, var, c, channels, eps)
+    scale, shift = scale_and_shift(weight, bias, mean, var, c, channels, eps)
     v = scale[None, :] * tl.load(x + at, there, 0.0).to(tl.float32) + shift[None, :]
     tl.store(y + at, tl.where(v > 0, v, slope * v), there)
 
@@ -117,7 +126,7 @@ def _norm_backward(
 ):  # fmt: skip
     program, programs = tl.program_id(0), tl.num_programs(0)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    scale, shift = _scale_and_shift(weight, bias, mean, var, c, channels, eps)
+    scale, shift = scale_and_shift(weight, bias, mean, var, c, channels, eps)
     if TRAINED and WRITES:
         inverse_std = 1 / tl.sqrt(tl.load(var + c, c < channels, 1.0) + eps)
         centre = tl.load(mean + c, c < channels, 0.0)
