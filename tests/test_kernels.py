@@ -80,6 +80,14 @@ def test_the_transposed_convolution_next_to_the_image(
     agree(tuple(norm.buffers()), tuple(plain.buffers()))
 
 
+def test_small_pixels_keep_their_digits() -> None:
+    H, weight = 1e-4 * tensor(2, 16, 4, 4).detach(), 0.1 * tensor(16, 3, 4, 4, seed=1).detach()
+    norm = nn.BatchNorm2d(16).to(DEVICE).eval()
+    with exact_float32():
+        X = functional.conv_transpose2d(norm(H).relu(), weight, stride=2, padding=1).tanh()
+    agree((fast.normed_image(H, norm, weight),), (X,), 1e-6)
+
+
 def test_an_image_may_lie_in_memory_as_it_likes() -> None:
     X, weight = tensor(3, 3, 16, 16).detach(), tensor(8, 3, 4, 4, seed=1)
     rows_first = X.contiguous(memory_format=torch.contiguous_format)

@@ -15,6 +15,7 @@ from torch import Tensor
 from ictrl.kernels.norm import learn_statistics, norm_backward, scale_and_shift
 
 ROWS = 64
+GIVE_ROWS, GIVE_WARPS = 64, 4
 ELEMENTS = 512
 # programs that go through all rows: at most a few on each of an H200's 132 multiprocessors
 CONVOLUTION_PROGRAMS, WEIGHT_PROGRAMS = 1584, 528
@@ -108,11 +109,11 @@ def _convolve_back(
     (n, o, side, _), c = g.shape, weight.shape[1]
     rows, inner = n * side * side, min(128, max(16, triton.next_power_of_2(o)))
     patches = torch.empty(rows, 16 * c, dtype=g.dtype, device=g.device)
-    programs = min(CONVOLUTION_PROGRAMS, triton.cdiv(rows, ROWS))
+    programs = min(CONVOLUTION_PROGRAMS, triton.cdiv(rows, GIVE_ROWS))
     _give[(programs,)](
         g, weight, patches, rows, c, o, *_four(given), number, *weight.stride(),
-        SOURCE=source, ROWS=ROWS, INNER=inner, WHOLE=inner >= o, OUTER=max(16, triton.next_power_of_2(16 * c)),
-        DOT=_dot(g),
+        SOURCE=source, ROWS=GIVE_ROWS, INNER=inner, WHOLE=inner >= o, OUTER=max(16, triton.next_power_of_2(16 * c)),
+        DOT=_dot(g), num_warps=GIVE_WARPS,
     )  # fmt: skip
     x = torch.empty(n, c, 2 * side, 2 * side, dtype=g.dtype, device=g.device, memory_format=torch.channels_last)
     grid = (n, triton.cdiv(4 * side * side * c, ELEMENTS))
@@ -142,16 +143,18 @@ def _four(given: Sequence[Tensor]) -> list[Tensor]:
 
 @triton.jit
 def _patches(x, m, rows, side, c, xn, xc, xh, xw, PADDED: tl.constexpr):
-    """The 4×4 patches of image x under the pixels m: (rows of m, 16 · PADDED), by row, column, channel."""
+    """The 4×4 patches of image x under the pixels m: (rows of m, 16 · PADDED), by row, column, channel.
+
+    A place is outside if a patch at one of the four edges reaches over it: a bit of the patch meets one of the place.
+    """
     k = tl.arange(0, 16 * PADDED)
     channel, kx, ky = k % PADDED, (k // PADDED) % 4, k // (4 * PADDED)
     n, i, j = m // (side * side), (m // side) % side, m % side
-    row = 2 * i[:, None] - 1 + ky[None, :]
-    column = 2 * j[:, None] - 1 + kx[None, :]
-    inside = (row >= 0) & (row < 2 * side) & (column >= 0) & (column < 2 * side)
-    inside = inside & (channel < c)[None, :] & (m < rows)[:, None]
-    at = n.to(tl.int64)[:, None] * xn + channel[None, :] * xc + row * xh + column * xw
-    return tl.load(x + at, inside, 0.0)
+    patch = (i == 0) * 1 + (i == side - 1) * 2 + (j == 0) * 4 + (j == side - 1) * 8 + (m >= rows) * 16 + 32
+    place = (ky == 0) * 1 + (ky == 3) * 2 + (kx == 0) * 4 + (kx == 3) * 8 + 16 + (channel >= c) * 32
+    corner = n.to(tl.int64) * xn + (2 * i - 1) * xh + (2 * j - 1) * xw
+    at = corner[:, None] + (channel * xc + ky * xh + kx * xw)[None, :]
+    return tl.load(x + at, (patch[:, None] & place[None, :]) == 0, 0.0)
 
 
 @triton.jit
@@ -254,6 +257,8 @@ def _fold(patches, x, SIDE: tl.constexpr, CHANNELS: tl.constexpr, TANH: tl.const
             tap = (row % 2 + 2 * u) * 4 + column % 2 + 2 * v
             at = ((i * SIDE + j) * 16 + tap) * CHANNELS + channel
             total += tl.load(patches + image * (SIDE * SIDE * 16 * CHANNELS) + at, inside, 0.0).to(tl.float32)
-    if TANH:
-        total = 1 - 2 / (tl.exp(2 * total) + 1)
+    if TANH:  # by its series near 0, where the difference would lose its digits
+        square = total * total
+        series = total * (1 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
+        total = tl.where(square < 0.04, series, 1 - 2 / (tl.exp(2 * total) + 1))
     tl.store(x + image * (4 * SIDE * SIDE * CHANNELS) + e, total, there)
