@@ -42,8 +42,9 @@ format: $(VENV)/installed ## rewrite the code in the house style
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-bench: $(VENV)/installed ## speed of the rates, as ratios within one run
+bench: $(VENV)/installed ## speed of the rates and of a step, as ratios within one run; on a GPU everything
 	@$(BIN)/python benchmarks/rates.py
+	@$(BIN)/python benchmarks/speed.py
 
 results: $(VENV)/installed ## run the published recipes again and rewrite the tables and the picture in the README
 	@$(BIN)/python benchmarks/results.py

@@ -205,6 +205,21 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(number: int, tmp_path:
     assert files[1].startswith("task-002-epoch-")
 
 
+def test_profile_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", *QUICK, "--data.tasks", "2", "--profile", "--out", str(tmp_path / "run")) == 0
+    table = capsys.readouterr().out.split("where the time went")[1]
+    profile = json.loads((tmp_path / "run" / "profile.json").read_text())
+    seconds = json.loads((tmp_path / "run" / "results.json").read_text())["seconds"]
+    assert profile["seconds"] == seconds
+    assert len(profile["tasks"]) == 2
+    for laps in profile["tasks"]:
+        assert set(laps) >= {"encoder: rates", "encoder: gradient", "decoder: f(X_hat)", "decoder: update"}
+        assert all(name in table for name in laps)
+    assert sum(sum(laps.values()) for laps in profile["tasks"]) <= seconds["learn"]
+    shares = [float(line.split()[-1].rstrip("%")) for line in table.splitlines() if line.endswith("%")]
+    assert sum(shares) == pytest.approx(100, abs=1)
+
+
 def test_tensorboard_gets_every_term_and_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
