@@ -1,11 +1,11 @@
-"""Publishes results: runs the digits recipes over seeds, and writes every table of the README from files.
+"""Publishes results: runs the digits recipes over seeds, and writes every table of the docs from files.
 
     make results                     or: python benchmarks/results.py [--seeds 0 1 2]
-    python benchmarks/results.py --publish RUN…
+    python benchmarks/results.py --tables
 
-Writes docs/results/digits.json, the picture docs/digits.png, and the tables between the README's markers. `--publish`
-takes the results of runs instead, copies them to docs/results and writes the tables; the CIFAR-10 table is made from
-these. Nobody types the numbers by hand; a test compares the README with the files.
+The first runs the digits and writes docs/results/digits.json and the picture docs/digits.png. Both then write the
+tables between the README's markers and the page docs/results.md. The results of studies are put into docs/results by
+`ictrl study NAME --publish docs/results`. Nobody types numbers by hand: a test compares the pages with the files.
 """
 
 import argparse
@@ -19,12 +19,14 @@ from typing import Any
 from ictrl import load_recipe
 from ictrl.experiment import run
 from ictrl.report import overview
+from ictrl.study import load_study, read_published, study_names, table
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("digits", "digits-paper")
 RESULTS = ROOT / "docs" / "results"
 PICTURE = ROOT / "docs" / "digits.png"
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results.md"
 END = "<!-- end of results -->"
 HEAD = [
     "| recipe | memory | reencoded | untrained floor, reencoded | forgetting, memory | learning |",
@@ -67,24 +69,49 @@ def digits_table() -> str:
 
 def cifar10_table() -> str:
     runs: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(RESULTS.glob("*-cifar10-5-*.json")):
-        results = json.loads(path.read_text())
-        runs.setdefault(results["recipe"]["name"], []).append(results)
+    for found in read_published(RESULTS / "table1").values():
+        if found[0]["recipe"]["name"].endswith("cifar10-5"):
+            runs[found[0]["recipe"]["name"]] = found
     note = (
         f"Accuracy after the last task ± deviation / average over tasks. {conditions(next(iter(runs.values())))} "
-        "(the first row's). Every figure is in [docs/results](docs/results), a file a run: the `results.json` of "
-        "`ictrl run RECIPE --seed SEED --data.root DIR`. The paper reports 0.627 / 0.723, reencoded."
+        "(the first row's). The paper reports 0.627 / 0.723, reencoded. All results are in "
+        "[docs/results.md](docs/results.md), and every figure in a file a run in [docs/results](docs/results)."
     )
     return "\n".join([*HEAD, *(row(name, found) for name, found in runs.items()), "", note])
 
 
+def page() -> str:
+    """docs/results.md: the table of every study that has results."""
+    parts = [
+        "# Results",
+        "",
+        "Written by `python benchmarks/results.py --tables` from the files in [docs/results](results), which "
+        "`ictrl study NAME --root DATA --publish docs/results` wrote; do not edit.",
+        "",
+        "Accuracy after the last task ± deviation over seeds / average over tasks, on the test images. **memory**: "
+        "nothing but what the learner stored. **reencoded**, the paper's protocol: subspaces refitted from the "
+        "training images of all classes, old ones included. Two floors, reencoded: the networks *untrained*, and "
+        "*frozen* as they were after the first task. *Replay*: the share of features drawn from memory in the end that "
+        "are still recognised after decoding and encoding.",
+    ]
+    for name in study_names():
+        found = read_published(RESULTS / name) if (RESULTS / name).exists() else {}
+        if not found:
+            continue
+        study = load_study(name)
+        runs = [r for line in found.values() for r in line]
+        machines = sorted({f"{r['device']}, torch {r['versions']['torch']}" for r in runs})
+        parts += ["", f"## {name}", "", f"{study.description}.", "", table(study, found), "", f"{'; '.join(machines)}."]
+    return "\n".join(parts) + "\n"
+
+
 def with_tables(readme: str) -> str:
     """The README with every table between its markers."""
-    for name, table in {"digits": digits_table(), "cifar10": cifar10_table()}.items():
+    for name, found in {"digits": digits_table(), "cifar10": cifar10_table()}.items():
         begin = f"<!-- results: {name} -->"
         before, rest = readme.split(begin)
         _, after = rest.split(END, 1)
-        readme = f"{before}{begin}\n{table}\n{END}{after}"
+        readme = f"{before}{begin}\n{found}\n{END}{after}"
     return readme
 
 
@@ -105,24 +132,15 @@ def run_digits(seeds: list[int]) -> None:
     PICTURE.write_bytes(overview(ours, replayed, {"the paper's method": paper}))
 
 
-def publish(folder: Path) -> None:
-    """The results of a run, but for the place where its data lay."""
-    results = json.loads((folder / "results.json").read_text())
-    results["recipe"]["data"]["root"] = None
-    name = f"{results['recipe']['name']}-seed{results['seed']}.json"
-    (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--publish", type=Path, nargs="*", metavar="RUN", help="publish these runs instead")
+    parser.add_argument("--tables", action="store_true", help="run nothing, write the tables from the files there are")
     arguments = parser.parse_args()
-    if arguments.publish is None:
+    if not arguments.tables:
         run_digits(arguments.seeds)
-    for folder in arguments.publish or []:
-        publish(folder)
-    README.write_text(with_tables(README.read_text()))
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def test_digits_are_remembered(finished: tuple[Path, dict[str, Any], ICTRL]) -> 
 def test_results_hold_the_contract(finished: tuple[Path, dict[str, Any], ICTRL]) -> None:
     out, results, learner = finished
     assert json.loads((out / "results.json").read_text()) == results
-    for protocol in ("memory", "reencoded", "floor"):
-        extra = {"confusion"} if protocol != "floor" else set()
+    for protocol in ("memory", "reencoded", "floor", "frozen"):
+        extra = {"confusion"} if protocol in ("memory", "reencoded") else set()
         assert set(results[protocol]) == {"seen", "last", "average", "forgetting", "matrix"} | extra
         assert [[a is not None for a in row] for row in results[protocol]["matrix"]] == [
             [j <= t for j in range(5)] for t in range(5)
@@ -71,6 +71,7 @@ def test_results_hold_the_contract(finished: tuple[Path, dict[str, Any], ICTRL])
         assert int(confusion.diagonal().sum()) / 364 == pytest.approx(results[protocol]["last"], abs=1e-6)
     assert results["class_names"] == {str(label): str(label) for label in range(10)}
     assert results["complete"] is True
+    assert results["measured_on"] == "test images"
     assert results["tasks"] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert results["memory_bytes"] == learner.memory.nbytes
     assert results["image_bytes"] == 1433 * 16 * 16
@@ -143,3 +144,31 @@ def test_the_floor_is_the_untrained_network(tmp_path: Path) -> None:
         results, _ = run(recipe, tmp_path / str(epochs))
         floors.append(results["floor"])
     assert floors[0] == floors[1]
+
+
+def test_frozen_is_the_encoder_after_its_first_task(tmp_path: Path) -> None:
+    """Its first number is that of the trained encoder; what later tasks learn does not move the others."""
+    frozen = []
+    for epochs in (1, 2):
+        recipe = short()
+        results, _ = run(replace(recipe, game=replace(recipe.game, epochs=epochs)), tmp_path / str(epochs))
+        frozen.append(results["frozen"])
+        assert results["frozen"]["matrix"][0] == results["reencoded"]["matrix"][0]
+        assert results["frozen"] != results["floor"]
+    assert frozen[0] == frozen[1]
+
+
+def test_a_validation_run_never_sees_the_test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = short(tasks=2)
+    recipe = replace(recipe, data=replace(recipe.data, validation=0.2))
+    results, _ = run(recipe, tmp_path / "run")
+    assert results["measured_on"] == "validation images"
+    assert sum(results["test_images"]) == pytest.approx(0.2 * 1433, abs=5)
+
+    def blank(*arguments: Any) -> Any:
+        dataset = load_dataset(*arguments)
+        return replace(dataset, test_images=torch.zeros_like(dataset.test_images))
+
+    monkeypatch.setattr("ictrl.experiment.load_dataset", blank)
+    again, _ = run(recipe, tmp_path / "blank")
+    assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in results.items() if k != "seconds"}

@@ -36,6 +36,7 @@ ROOMS = [
     "metrics",
     "runs",
     "experiment",
+    "study",
     "report",
     "cli",
 ]
@@ -61,7 +62,7 @@ def test_data_flows_one_way(room: str) -> None:
 
 def test_every_room_is_known() -> None:
     found = {path.stem if path.is_file() else path.name for path in SOURCE.iterdir() if path.name[0] not in "._"}
-    assert found - {"py", "recipes"} == set(ROOMS)
+    assert found - {"py", "recipes", "studies"} == set(ROOMS)
 
 
 def test_the_public_surface() -> None:

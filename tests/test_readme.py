@@ -5,12 +5,14 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ictrl
 from ictrl.cli import main
 from ictrl.recipefiles import recipe_from_table
+from ictrl.study import load_study, read_published
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,7 +50,7 @@ def test_the_two_commands_are_targets() -> None:
 
 def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
     lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "sample", "evaluate", "resume"}
+    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "sample", "evaluate", "resume", "study"}
     for line in lines:
         words = [word for word in line.split() if word != "--help"]
         with pytest.raises(SystemExit) as stopped:
@@ -56,13 +58,19 @@ def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
         assert stopped.value.code == 0, line
 
 
-def test_the_tables_are_those_of_the_results_files() -> None:
-    spec = importlib.util.spec_from_file_location("benchmarks_results", ROOT / "benchmarks" / "results.py")
+def benchmark(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    results = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(results)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_results_files() -> None:
+    results = benchmark("results")
     assert results.with_tables(README) == README
+    assert results.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
@@ -71,13 +79,24 @@ def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
     assert published["seeds"] == [0, 1, 2]
     assert sum(memory) / len(memory) >= 0.95
     runs = [run for runs in published["runs"].values() for run in runs]
-    runs += [json.loads(path.read_text()) for path in (ROOT / "docs" / "results").glob("*-cifar10-*.json")]
-    assert len(runs) > 6
     for run in runs:
         recipe = recipe_from_table(run["recipe"])
-        now = ictrl.load_recipe(recipe.name)
-        assert replace(recipe, seed=0, data=replace(recipe.data, root=None)) == now
+        assert replace(recipe, seed=0, data=replace(recipe.data, root=None)) == ictrl.load_recipe(recipe.name)
         assert run["complete"]
+
+
+def test_published_studies_are_the_studies_as_they_are() -> None:
+    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir()]
+    assert folders
+    for folder in folders:
+        lines = {line.label: line for line in load_study(folder.name).lines}
+        for label, runs in read_published(folder).items():
+            for run in runs:
+                recipe = recipe_from_table(run["recipe"])
+                recipe = replace(recipe, seed=0, device="auto", data=replace(recipe.data, root=None))
+                assert recipe == replace(lines[label].recipe, device="auto"), label
+                assert run["complete"]
+                assert run.get("measured_on", "test images") == "test images"
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -180,6 +180,8 @@ class DataConfig:
     """share of their training images that the classes of halved_tasks keep"""
     limit: int | None = None
     """at most so many training and so many test images a class, for a quick try"""
+    validation: float = 0.0
+    """share of each class's training images that takes the place of the test images: to choose settings by"""
 
     def __post_init__(self) -> None:
         names = get_args(DataConfig.__annotations__["name"])
@@ -201,6 +203,7 @@ class DataConfig:
         tasks_exist = _distinct(self.halved_tasks) and all(number >= 1 for number in self.halved_tasks)
         _require(tasks_exist, self, "halved_tasks", "different tasks counted from 1")
         _require(0 < self.halved_share <= 1, self, "halved_share", "above 0 and at most 1")
+        _require(0 <= self.validation < 1, self, "validation", "at least 0 and below 1")
         _require(self.limit is None or self.limit >= 2, self, "limit", "at least 2, which is the fewest a class needs,")
 
 

@@ -6,7 +6,8 @@ After every task the learner is measured under two protocols, which are never mi
 - **reencoded**: the paper's protocol; subspaces are refitted from the training images of every class seen so far,
   old ones included, under the current encoder. It needs the data that the method says it does not keep.
 
-Beside them stands a floor: the same networks untrained, reencoded. What lies below it was not learned.
+Beside them stand two floors, reencoded: the same networks untrained, and as they were after the first task. What lies
+below the one was not learned; what lies below the other would have been better left alone after the first task.
 """
 
 import hashlib
@@ -27,12 +28,15 @@ import ictrl
 from ictrl.classifier import NearestSubspace
 from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.errors import InputError
+from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
 from ictrl.metrics import confusion, summarise
 from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
 from ictrl.stopwatch import Stopwatch
+from ictrl.storage import LEARNER, read_stored
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
 REPLAY_WELL = 0.8  # share of them that should be recognised
@@ -65,6 +69,7 @@ class Measured:
 
     test_images: list[int]
     floor: list[list[float]] = field(default_factory=list)
+    frozen: list[list[float]] = field(default_factory=list)
     memory: list[list[float]] = field(default_factory=list)
     reencoded: list[list[float]] = field(default_factory=list)
     replay: list[float] = field(default_factory=list)
@@ -87,18 +92,53 @@ def run(
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
     profile: bool = False,
+    first_task: Path | None = None,
 ) -> tuple[dict[str, Any], ICTRL]:
     """Learn the recipe's stream in a new run folder; returns what `results.json` holds, and the learner.
 
     Where `stop` gives True after an epoch, the run is written down and `Stopped` raised. With `profile`, the folder
-    also gets `profile.json`: where the time of each task went.
+    also gets `profile.json`: where the time of each task went. `first_task` is the checkpoint that another run wrote
+    after its first task; where `begin_alike` holds for the two recipes, going on from there changes nothing.
     """
     if recipe.data.root is not None:  # so that the run can be resumed from anywhere
         recipe = replace(recipe, data=replace(recipe.data, root=str(Path(recipe.data.root).resolve())))
     dataset, tasks = _stream(recipe)  # a mistake in the data shows before a folder is made
-    learner = ICTRL(recipe)
+    position = Position(ICTRL(recipe), done=0)
+    if first_task is not None:
+        stored = read_stored(first_task, LEARNER)
+        if not begin_alike(stored.recipe, recipe) or len(stored.labels) != len(tasks[0].classes):
+            raise InputError(f"Expected the first task of a run that begins alike but {first_task} begins differently.")
+        position = Position(ICTRL.load(first_task, recipe.device, recipe), 1, stored.notes)
     with RunFolder.create(out, recipe) as folder:
-        return _go_on(folder, recipe, Position(learner, done=0), dataset, tasks, listener or Listener(), stop, profile)
+        if first_task is not None:
+            folder.save_learner(position.learner, position.done, position.notes)
+            if (metrics := first_task.with_name("metrics.jsonl")).exists():
+                write_atomically(folder.metrics, metrics.read_bytes())
+        return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop, profile)
+
+
+# what a first task does not depend on
+LATER = {
+    "name", "description", "checkpoint", "objective.lambda_new", "objective.gamma_old", "anchors.new",
+    "anchors.replayed", "memory.samples", "memory.transport", "memory.transport_ridge", "game.epochs", "game.batch",
+    "game.replay", "game.resample", "data.root",
+}  # fmt: skip
+
+
+def begin_alike(one: Recipe, other: Recipe) -> bool:
+    """Whether two runs do the same until the end of their first task."""
+    return beginning(one) == beginning(other)
+
+
+def beginning(recipe: Recipe) -> str:
+    """A text that is the same for all recipes whose runs do the same until the end of their first task."""
+    flat = {
+        f"{key}.{inner}" if isinstance(value, dict) else key: item
+        for key, value in recipe_to_table(recipe).items()
+        for inner, item in (value.items() if isinstance(value, dict) else [("", value)])
+    }
+    kept = {key: value for key, value in flat.items() if key not in LATER and key.split(".")[0] not in LATER}
+    return json.dumps(kept, sort_keys=True)
 
 
 def resume(
@@ -171,8 +211,7 @@ def _go_on(
     else:
         measured = Measured([len(task.test_rows) for task in tasks])
         with measured.timed("floor"):
-            features = _features(learner, tasks)
-            measured.floor = [_accuracies(_refitted(learner, features[: t + 1])) for t in range(len(tasks))]
+            measured.floor = _never_learning(learner, tasks)
     laps: list[dict[str, float]] = []
 
     for t in range(position.done, len(tasks)):
@@ -198,6 +237,9 @@ def _go_on(
             measured.memory.append(rows[0])
             measured.reencoded.append(rows[1])
             measured.replay.append(replay_recognised(learner))
+        if t == 0:
+            with measured.timed("floor"):
+                measured.frozen = _never_learning(learner, tasks)
         notes = {"measured": json.dumps(asdict(measured)), "class_names": json.dumps(dataset.class_names)}
         folder.save_learner(learner, t + 1, notes)
         results = describe(recipe, learner, measured, dataset, tasks)
@@ -257,6 +299,12 @@ def _refitted(learner: ICTRL, features: Features) -> Predictions:
     return [(test_labels, classifier.predict(Z_test).cpu()) for _, _, Z_test, test_labels in features]
 
 
+def _never_learning(learner: ICTRL, tasks: list[Task]) -> list[list[float]]:
+    """The accuracy matrix if the encoder stayed as it is; with nothing moving, memory and reencoded are the same."""
+    features = _features(learner, tasks)
+    return [_accuracies(_refitted(learner, features[: t + 1])) for t in range(len(tasks))]
+
+
 def _rows(learner: ICTRL, tasks: list[Task], measured: Measured) -> tuple[list[float], list[float]]:
     """A row of each protocol's matrix; the confusion matrices are replaced."""
     found = {"memory": from_memory(learner, tasks), "reencoded": reencoded(learner, tasks)}
@@ -295,6 +343,12 @@ def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Datase
         "complete": done == len(tasks),
         **protocols,
         "floor": _rounded(asdict(summarise(measured.floor[:done], measured.test_images))),
+        **(
+            {"frozen": _rounded(asdict(summarise(measured.frozen[:done], measured.test_images)))}
+            if measured.frozen
+            else {}
+        ),
+        "measured_on": "validation images" if recipe.data.validation else "test images",
         "replay": _rounded(measured.replay),
         "tasks": [list(task.classes) for task in tasks],
         "class_names": {str(label): name for label, name in dataset.class_names.items()},

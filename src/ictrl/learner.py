@@ -271,17 +271,18 @@ class ICTRL:
         self._write(Path(path), STOPPED_TASK, self._player_tensors(), epoch=report.epoch)
 
     @classmethod
-    def load(cls, path: str | Path, device: str | torch.device | None = None) -> "ICTRL":
+    def load(cls, path: str | Path, device: str | torch.device | None = None, recipe: Recipe | None = None) -> "ICTRL":
         """Read what `save` wrote; a file from a stranger cannot run code.
 
-        On the kind of device it was saved on, learning goes on exactly as it would have.
+        On the kind of device it was saved on, learning goes on exactly as it would have; or by another recipe, if one
+        is given, with networks of the same shape.
         """
         stored = read_stored(Path(path), LEARNER)
-        learner = cls(stored.recipe, seed=stored.seed, device=device)
+        learner = cls(recipe or stored.recipe, seed=stored.seed, device=device)
         with _fitting(path):
             learner._load_players(stored)
             memory = {name: tensor.to(learner.device) for name, tensor in stored.group("memory").items()}
-            learner.memory = Memory.from_state(stored.labels, memory, stored.recipe.network.feature_dim)
+            learner.memory = Memory.from_state(stored.labels, memory, learner.recipe.network.feature_dim)
         return learner
 
     def _write(

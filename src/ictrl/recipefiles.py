@@ -100,6 +100,15 @@ def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
     return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
 
 
+def recipe_with(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
+    """The recipe with some settings changed, given as nested tables.
+
+    >>> recipe_with(load_recipe("digits"), {"game": {"epochs": 3}}).game.epochs
+    3
+    """
+    return recipe_from_table(_merged(recipe_to_table(recipe), settings))
+
+
 def differences(one: Recipe, other: Recipe) -> list[str]:
     """The settings that decide results and differ, as `name: this → that`; where the data lies decides none."""
     ignored = {"name", "description", "device", "checkpoint"}

@@ -128,6 +128,33 @@ def test_what_does_not_divide_or_exist_is_refused_with_the_numbers(settings: dic
     assert message in str(caught.value)
 
 
+def test_validation_images_come_from_the_training_images_and_take_the_place_of_the_test_images() -> None:
+    toy = dataset()
+    tasks = split_tasks(toy, DataConfig(tasks=5, validation=0.25))
+    learned, held = (torch.cat([getattr(task, rows) for task in tasks]) for rows in ("rows", "test_rows"))
+    assert torch.equal(torch.cat([learned, held]).sort().values, torch.arange(200))  # every training image once
+    for task in tasks:
+        assert torch.equal(task.test_images, toy.images[task.test_rows])
+        assert torch.equal(task.test_labels, toy.labels[task.test_rows])
+        assert [int((task.test_labels == label).sum()) for label in task.classes] == [5, 5]
+        assert [int((task.labels == label).sum()) for label in task.classes] == [15, 15]
+
+
+def test_validation_images_are_the_same_whatever_else_is_set() -> None:
+    toy, sets = dataset(), []
+    for settings in ({}, {"class_order_seed": 3}, {"subset": 0.5}, {"subset_seed": 9, "halved_tasks": (1,)}):
+        tasks = split_tasks(toy, DataConfig(tasks=5, validation=0.2, **settings))
+        sets.append(torch.cat([task.test_rows for task in tasks]).sort().values)
+        learned = torch.cat([task.rows for task in tasks])
+        assert not set(learned.tolist()) & set(sets[-1].tolist())
+    assert all(torch.equal(found, sets[0]) for found in sets)
+
+
+def test_a_validation_share_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="validation image of class 0 .* raise data.validation"):
+        split_tasks(dataset(), DataConfig(tasks=5, validation=0.01))
+
+
 def test_description_of_a_stream() -> None:
     config = DataConfig(task_sizes=(1, 9), class_order=(4, *range(4), *range(5, 10)), halved_tasks=(1,))
     first, second = describe_stream(split_tasks(dataset(), config))

@@ -6,7 +6,7 @@ that a dataset is in memory once, however it is cut.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import torch
@@ -17,6 +17,7 @@ from ictrl.config import DataConfig
 from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
 
+VALIDATION = 20260101  # seed of the images that are held out for validation; another than any subset's
 FEWEST = 2  # training images of a class: the learner takes no fewer
 
 
@@ -53,15 +54,37 @@ def split_tasks(dataset: Dataset, data: DataConfig) -> list[Task]:
     beyond = [number for number in data.halved_tasks if number > len(groups)]
     if beyond:
         raise InputError(f"Expected data.halved_tasks among the {len(groups)} tasks but got {beyond[0]}.")
+    if data.validation:  # nothing of the test part is left to look at
+        dataset, kept, held = _with_validation(dataset, data)
+    else:
+        kept, held = torch.arange(len(dataset.labels)), torch.arange(len(dataset.test_labels))
+    labels, test_labels = dataset.labels[kept], dataset.test_labels[held]
     tasks = []
     for number, group in enumerate(groups, start=1):
         share = data.subset * (data.halved_share if number in data.halved_tasks else 1.0)
-        rows = [choose(dataset.labels, label, share, data.limit, data.subset_seed) for label in group]
-        test_rows = [choose(dataset.test_labels, label, 1.0, data.limit, data.subset_seed) for label in group]
-        for label, chosen in zip(group, rows):
+        rows = [kept[choose(labels, label, share, data.limit, data.subset_seed)] for label in group]
+        test_rows = [held[choose(test_labels, label, 1.0, data.limit, data.subset_seed)] for label in group]
+        for label, chosen, tested in zip(group, rows, test_rows):
             _check_enough(dataset, label, len(chosen), share)
+            if data.validation and not len(tested):
+                raise InputError(
+                    f"Expected a validation image of class {label} but a share of {data.validation:g} gives none: "
+                    "raise data.validation."
+                )
         tasks.append(Task(group, dataset, torch.cat(rows).sort().values, torch.cat(test_rows).sort().values))
     return tasks
+
+
+def _with_validation(dataset: Dataset, data: DataConfig) -> tuple[Dataset, Tensor, Tensor]:
+    """The dataset with its training images in both parts, the positions to learn from, and those to be measured on.
+
+    Which images are held out depends on nothing but the data: all settings are compared on the same ones.
+    """
+    parts = [choose(dataset.labels, label, data.validation, None, VALIDATION) for label in dataset.class_names]
+    chosen = torch.zeros(len(dataset.labels), dtype=torch.bool)
+    chosen[torch.cat(parts)] = True
+    both = replace(dataset, test_images=dataset.images, test_labels=dataset.labels)
+    return both, (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
 
 
 def order_classes(classes: Sequence[int], given: Sequence[int], seed: int | None) -> list[int]:

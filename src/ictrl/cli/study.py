@@ -1,0 +1,112 @@
+"""`ictrl study`: the runs behind a table."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from ictrl.cli.output import open_console
+from ictrl.cli.watch import Watch, stop_requests
+from ictrl.errors import InputError
+from ictrl.experiment import Stopped
+from ictrl.study import Planned, carry_out, chosen, load_study, plan, publish, study_names, table
+
+STUDY_HELP = """Do all the runs of a study, one after another, and write its table. Without a name, list the studies.
+
+A study is a set of recipes, seeds and changed settings: those of the paper's tables come with ictrl, and a TOML file of
+your own is one too. What is done already is not done again; runs that begin alike share their first task. Ctrl-C stops
+after the epoch that is being played, and the same command goes on.
+
+Examples:
+  ictrl study
+  ictrl study constraint --root data
+  ictrl study table1 --root data --only MNIST --seeds 0
+  ictrl study my-study.toml --jobs 2
+"""
+
+
+@dataclass(frozen=True)
+class StudyCommand:
+    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="STUDY")] = None
+    """a study that `ictrl study` lists, or a TOML file of your own"""
+    out: Path = Path("runs") / "studies"
+    """folder for the study's folder"""
+    root: str | None = None
+    """folder that holds the datasets' files; by default where downloads go"""
+    device: str | None = None
+    """another device than the recipes'"""
+    seeds: tuple[int, ...] = ()
+    """other seeds than the study's"""
+    only: tuple[str, ...] = ()
+    """only the lines whose labels contain one of these"""
+    jobs: int = 1
+    """runs at once; each needs its own memory"""
+    publish: Path | None = None
+    """also write the results of every finished run as one JSON file each into a folder of the study's name here"""
+
+    def execute(self) -> None:
+        console = open_console()
+        if self.name is None:
+            listed = Table("study", "runs", "what it answers", box=None, pad_edge=False)
+            for name in study_names():
+                study = load_study(name)
+                listed.add_row(name, str(sum(len(line.seeds) for line in study.lines)), study.description)
+            console.print(listed)
+            return
+        if self.jobs < 1:
+            raise InputError(f"Expected --jobs to be at least 1 but got {self.jobs}.")
+        study = chosen(load_study(self.name), self.only)
+        out = self.out / study.name
+        planned = plan(study, out, root=self.root, device=self.device, seeds=self.seeds)
+        left = sum(not item.finished for item in planned)
+        console.print(f"{study.description}: {len(planned)} runs, {left} to do; written to {out}.", soft_wrap=True)
+        begun = time.perf_counter()
+
+        def finished(item: Planned) -> None:
+            nonlocal left
+            left -= 1
+            results = item.results
+            assert results is not None
+            scores = f"memory {results['memory']['last']:.3f}, reencoded {results['reencoded']['last']:.3f}"
+            passed = f"{(time.perf_counter() - begun) / 60:.1f} min"
+            console.print(f"{item.folder.name}: {scores}; {left} to do after {passed}", soft_wrap=True)
+
+        with stop_requests() as stop:
+            try:
+                with _Bars(console) as bars:
+                    carry_out(study, planned, out, jobs=self.jobs, listener=bars.of_run, finished=finished, stop=stop)
+            except KeyboardInterrupt:
+                raise Stopped("Stopped. The same command goes on where it was.") from None
+        results = {line.label: [r for i in planned if i.line is line and (r := i.results)] for line in study.lines}
+        console.print("\nLast ± deviation / average accuracy\n")
+        console.print(table(study, results), markup=False, soft_wrap=True)
+        if self.publish is not None:
+            publish(study, planned, self.publish / study.name)
+
+
+class _Bars:
+    """The bars of one run after another."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.watch: Watch | None = None
+
+    def of_run(self, item: Planned) -> Watch:
+        self._close()
+        self.watch = Watch(self.console, item.folder)
+        return self.watch.__enter__()
+
+    def __enter__(self) -> "_Bars":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self.watch is not None:
+            self.watch.__exit__(None, None, None)
+            self.watch = None

@@ -1,0 +1,344 @@
+"""Studies: a set of runs, recipe by recipe and seed by seed, and the one table that they answer.
+
+A study is a TOML file:
+
+    description = "What a larger λ does"
+    seeds = [0, 1, 2]
+
+    [[lines]]                            # a line of the table
+    label = "λ = 3"
+    recipe = "paper-cifar10-5"           # a recipe's name, or a TOML file beside the study
+    paper = { last = 0.6, average = 0.7 }   # what the paper reports for it, if anything
+    settings.objective.lambda_new = 3.0  # what the line changes
+
+Its folder has a run folder for each line and seed and the table. A study that was stopped goes on where it was; runs
+that begin alike share their first task, which changes none of their results.
+"""
+
+import json
+import re
+import shutil
+import statistics
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib import resources
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ictrl.config import Recipe
+from ictrl.errors import ConfigError, InputError
+from ictrl.experiment import PROTOCOLS, Listener, beginning, resume, run
+from ictrl.files import write_atomically
+from ictrl.recipefiles import differences, load_recipe, recipe_names, recipe_with
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a study's table."""
+
+    label: str
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    paper: dict[str, float]
+    """`last` and `average` as the paper reports them, as far as it does"""
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    description: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a study."""
+
+    line: Line
+    seed: int
+    folder: Path
+    recipe: Recipe
+
+    @property
+    def finished(self) -> bool:
+        return self.results is not None
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        path = self.folder / "results.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found if found.get("complete") else None
+
+
+def study_names() -> list[str]:
+    files = resources.files("ictrl").joinpath("studies").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def load_study(name: str | Path) -> Study:
+    """A study by name, or from a TOML file of one's own.
+
+    >>> load_study("constraint").lines[1].recipe.objective.gamma_old
+    0.0
+    """
+    name = str(name)
+    try:
+        if name in study_names():
+            text = resources.files("ictrl").joinpath("studies", f"{name}.toml").read_text(encoding="utf-8")
+        elif Path(name).suffix == ".toml":
+            text = Path(name).read_text(encoding="utf-8")
+        else:
+            raise ConfigError(
+                f"Expected a study but got {name!r}. Known studies: {', '.join(study_names())}; or give the path of a "
+                ".toml file."
+            )
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Expected a study file but could not read {name}: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
+    try:
+        return _study(Path(name), table)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (in {name})") from None
+
+
+def _study(path: Path, table: dict[str, Any]) -> Study:
+    _only(table, {"description", "seeds", "lines"}, "the study")
+    entries = table.get("lines")
+    if not isinstance(entries, list) or not entries:
+        raise ConfigError("Expected at least one [[lines]].")
+    lines = []
+    for entry in entries:
+        _only(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
+        label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
+        if not isinstance(label, str) or not _slug(label):
+            raise ConfigError(f"Expected every line to have a label but got {label!r}.")
+        if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+            raise ConfigError(f"Expected seeds to be a list of whole numbers but got {seeds!r}.")
+        base = str(entry.get("recipe", ""))
+        if base not in recipe_names() and Path(base).suffix == ".toml":
+            base = str(path.parent / base)
+        _only(entry.get("paper", {}), {"last", "average"}, "paper")
+        recipe = recipe_with(load_recipe(base), entry.get("settings", {}))
+        lines.append(Line(label, recipe, tuple(seeds), entry.get("paper", {})))
+    twice = [slug for slug, count in Counter(_slug(line.label) for line in lines).items() if count > 1]
+    if twice:
+        raise ConfigError(f"Expected labels that name different folders but {twice[0]} comes twice.")
+    return Study(path.stem, str(table.get("description", "")), tuple(lines))
+
+
+def _only(table: object, known: set[str], where: str) -> None:
+    if not isinstance(table, dict):
+        raise ConfigError(f"Expected {where} to be a table but got {table!r}.")
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise ConfigError(f"Expected {where} to have {', '.join(sorted(known))} but got {unknown[0]!r}.")
+
+
+def plan(
+    study: Study, out: Path, *, root: str | None = None, device: str | None = None, seeds: Sequence[int] = ()
+) -> list[Planned]:
+    """Every run of the study. `root` is where the data lies; seeds given here take the place of the study's."""
+    planned = []
+    for line in study.lines:
+        for seed in seeds or line.seeds:
+            recipe = replace(line.recipe, seed=seed, device=device or line.recipe.device)
+            if root is not None:
+                recipe = replace(recipe, data=replace(recipe.data, root=str(Path(root).resolve())))
+            planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
+    return planned
+
+
+def carry_out(
+    study: Study,
+    planned: list[Planned],
+    out: Path,
+    *,
+    jobs: int = 1,
+    listener: Callable[[Planned], Listener] = lambda item: Listener(),
+    finished: Callable[[Planned], None] = lambda item: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Do the runs that are still to be done, `jobs` at once, and write the table after each.
+
+    With several at once they have no listeners, and `stop` is heard between runs.
+    """
+    for item in planned:
+        _check_same(item)
+    out.mkdir(parents=True, exist_ok=True)
+    alike = Counter(beginning(item.recipe) for item in planned)
+    shared = {
+        text: out / "first-tasks" / f"{sha256(text.encode()).hexdigest()[:16]}" for text in alike if alike[text] > 1
+    }
+
+    def done(item: Planned) -> None:
+        write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
+        finished(item)
+
+    todo = [item for item in planned if not item.finished]
+    if jobs == 1:
+        for item in todo:
+            _do(item, shared.get(beginning(item.recipe)), listener(item), stop)
+            done(item)
+    else:
+        # first those whose first task others will share, then the others
+        first: dict[str, Planned] = {}
+        for item in todo:
+            text = beginning(item.recipe)
+            if text not in shared or not shared[text].exists():
+                first.setdefault(text, item)
+        for wave in (list(first.values()), [item for item in todo if item not in first.values()]):
+            with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+                futures: dict[Future[None], Planned] = {
+                    pool.submit(_do, item, shared.get(beginning(item.recipe))): item for item in wave
+                }
+                for future in as_completed(futures):
+                    future.result()
+                    done(futures[future])
+                    if stop():
+                        pool.shutdown(cancel_futures=True)
+                        raise KeyboardInterrupt
+    if not todo:
+        write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
+
+
+def _check_same(item: Planned) -> None:
+    """A folder from another time holds a run of this very recipe, or is in the way."""
+    config = item.folder / "config.toml"
+    changed = differences(load_recipe(config), item.recipe) if config.exists() else []
+    if changed:
+        raise InputError(
+            f"Expected {item.folder} to be a run of this study but it was begun with another recipe "
+            f"({'; '.join(changed)}): remove it, or choose another --out."
+        )
+
+
+def _do(
+    item: Planned,
+    shared: Path | None,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    listener = listener or Listener()
+    if (item.folder / "config.toml").exists():
+        resume(item.folder, listener, stop, item.recipe.device)
+        return
+    first_task = shared / "learner.safetensors" if shared is not None else None
+    if first_task is not None and first_task.exists():
+        run(item.recipe, item.folder, listener, stop, first_task=first_task)
+    else:
+        run(item.recipe, item.folder, _KeepFirst(listener, item.folder, first_task), stop)
+
+
+class _KeepFirst(Listener):
+    """Puts the learner aside after its first task, for runs that begin alike."""
+
+    def __init__(self, listener: Listener, folder: Path, first_task: Path | None) -> None:
+        self.on_begin, self.on_task, self.on_epoch = (  # type: ignore[method-assign]
+            listener.on_begin,
+            listener.on_task,
+            listener.on_epoch,
+        )
+        self.listener, self.folder, self.first_task = listener, folder, first_task
+
+    def on_measured(self, results: dict[str, Any]) -> None:
+        if self.first_task is not None and len(results["memory"]["seen"]) == 1:
+            self.first_task.parent.mkdir(parents=True, exist_ok=True)
+            checkpoint = self.folder / "checkpoint" / "after-task-001.safetensors"
+            for source, to in (("metrics.jsonl", "metrics.jsonl"), (checkpoint, self.first_task.name)):
+                copy = self.first_task.with_name(f"{self.folder.name}-{to}")
+                shutil.copyfile(self.folder / source, copy)
+                copy.replace(self.first_task.with_name(to))  # whole or not at all, also with several runs at once
+        self.listener.on_measured(results)
+
+
+# Tables
+
+
+def _published(planned: list[Planned]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in planned:
+        if (results := item.results) is not None:
+            found.setdefault(item.line.label, []).append(results)
+    return found
+
+
+def publish(study: Study, planned: list[Planned], folder: Path) -> None:
+    """The results of every finished run as one JSON file each, without the place where the data lay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for item in planned:
+        if (results := item.results) is not None:
+            results["line"] = item.line.label
+            results["recipe"]["data"]["root"] = None
+            write_atomically(folder / f"{item.folder.name}.json", (json.dumps(results) + "\n").encode())
+
+
+def read_published(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The inverse of `publish`: results by the label of their line, seeds ascending."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*.json")):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        found.setdefault(results["line"], []).append(results)
+    return {label: sorted(runs, key=lambda r: r["seed"]) for label, runs in found.items()}
+
+
+HEAD = (
+    "",
+    "paper, reencoded",
+    "reencoded",
+    "memory",
+    "untrained",
+    "frozen after task 1",
+    "replay",
+    "learning",
+    "seeds",
+)
+
+
+def table(study: Study, results: dict[str, list[dict[str, Any]]]) -> str:
+    """Last ± deviation / average accuracy, of the lines that have results, as Markdown."""
+    rows = [HEAD, ["---"] * len(HEAD)]
+    for line in study.lines:
+        runs = results.get(line.label, [])
+        if not runs:
+            continue
+        figures = [f"{line.paper[key]:.3f}" if key in line.paper else "–" for key in ("last", "average")]
+        cells = [line.label, " / ".join(figures) if line.paper else ""]
+        for protocol in (*reversed(PROTOCOLS), "floor", "frozen"):
+            cells.append(_scores([r[protocol] for r in runs if protocol in r]))
+        cells.append(f"{statistics.mean(r['replay'][-1] for r in runs):.0%}")
+        cells.append(f"{statistics.mean(r['seconds']['learn'] for r in runs):.0f} s")
+        cells.append(", ".join(str(r["seed"]) for r in runs))
+        rows.append(cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _scores(scores: list[dict[str, Any]]) -> str:
+    if not scores:
+        return ""
+    last, average = ([score[key] for score in scores] for key in ("last", "average"))
+    spread = f" ± {statistics.stdev(last):.3f}" if len(last) > 1 else ""
+    return f"{statistics.mean(last):.3f}{spread} / {statistics.mean(average):.3f}"
+
+
+def _slug(label: str) -> str:
+    """The label as a folder's name."""
+    plain = label.replace("λ", "lambda").replace("γ", "gamma").replace("%", " percent")
+    return re.sub(r"[^a-z0-9.]+", "-", plain.lower()).strip("-.")
+
+
+def chosen(study: Study, only: Sequence[str]) -> Study:
+    """The study with the lines whose labels contain one of these texts."""
+    if not only:
+        return study
+    lines = tuple(line for line in study.lines if any(text.lower() in line.label.lower() for text in only))
+    if not lines:
+        labels = "; ".join(line.label for line in study.lines)
+        raise InputError(f"Expected --only to name lines of {study.name} but none has {', '.join(only)}: {labels}.")
+    return replace(study, lines=lines)
