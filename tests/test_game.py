@@ -8,7 +8,7 @@ from conftest import pictures, tiny_recipe
 
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
-from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
+from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play, shifted
 from ictrl.memory import Gaussians, Memory, form_class_memory
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import decoder_objective, encoder_objective
@@ -31,21 +31,23 @@ def old_memory(encoder: Encoder) -> Gaussians:
     return Memory({label: form_class_memory(Z[labels == label], 3, 5) for label in (0, 1)}).gaussians()
 
 
-def batch(encoder: Encoder, old: bool, frozen: Decoder | None = None) -> Batch:
+def batch(encoder: Encoder, old: bool, former: tuple[Encoder, Decoder] | None = None) -> Batch:
     images, labels = pictures([2, 3])
     X = to_float(images)
     if not old:
         return Batch(X, None, torch.zeros(0, D), None, class_layout(labels - 2, 2, D), old_classes=0)
     Z_old, y_old = old_memory(encoder).sample(4, torch.Generator().manual_seed(0))
-    X_old = None
-    if frozen is not None:
-        with torch.no_grad():
-            X_old = frozen(Z_old)
-    return Batch(X, None, Z_old, X_old, class_layout(torch.cat([labels, y_old]), 4, D), old_classes=2)
+    with torch.no_grad():
+        Z_before, X_before = (former[0](X), former[1](Z_old)) if former else (None, None)
+    return Batch(X, Z_before, Z_old, X_before, class_layout(torch.cat([labels, y_old]), 4, D), old_classes=2)
 
 
-def rules(encoder_before: Encoder | None = None) -> Rules:
-    return Rules(OBJECTIVE, AnchorsConfig(new=5.0, replayed=20.0), encoder_before)
+def former_players() -> tuple[Encoder, Decoder]:
+    generator = torch.Generator().manual_seed(9)
+    return Encoder(8, 1, 8, D, generator).eval(), Decoder(8, 1, 8, D, generator).eval()
+
+
+ANCHORS = AnchorsConfig(new=5.0, replayed=20.0, loop=3.0, redrawn=2.0)
 
 
 def weights(old: bool) -> tuple[float, float]:
@@ -56,35 +58,80 @@ def weights(old: bool) -> tuple[float, float]:
 @pytest.mark.parametrize("anchored", [False, True])
 def test_an_encoder_step_raises_its_objective(old: bool, anchored: bool) -> None:
     pair = players(1e-4)
-    played = batch(pair.encoder, old)
-    before = Encoder(8, 1, 8, D, torch.Generator().manual_seed(9)).eval() if anchored and old else None
+    former = former_players() if anchored and old else None
+    played = batch(pair.encoder, old, former)
+    rules = Rules(OBJECTIVE, ANCHORS if anchored else AnchorsConfig(), former[0] if former else None)
 
     def objective() -> float:
-        terms = encoder_step(players_copy(pair), played, rules(before))  # the terms seen before the copy moves
-        return float(encoder_objective(terms, *weights(old), anchor_new=5.0, anchor_replayed=20.0).detach())
+        terms = encoder_step(players_copy(pair), played, rules)  # the terms seen before the copy moves
+        assert (terms.anchor_new is not None) == (terms.anchor_replayed is not None) == (anchored and old)
+        assert (terms.loop is not None) == (anchored and old)
+        return float(encoder_objective(terms, *weights(old), 5.0, 20.0, 3.0).detach())
 
     value, decoder = objective(), [p.clone() for p in pair.decoder.parameters()]
-    encoder_step(pair, played, rules(before))
+    encoder_step(pair, played, rules)
     assert objective() > value
     assert all(torch.equal(a, b) for a, b in zip(decoder, pair.decoder.parameters()))
 
 
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_decoder_step_lowers_its_objective(old: bool, frozen: bool) -> None:
+@pytest.mark.parametrize("anchored", [False, True])
+def test_a_decoder_step_lowers_its_objective(old: bool, frozen: bool, anchored: bool) -> None:
     pair = players(1e-4)
-    former = Decoder(8, 1, 8, D, torch.Generator().manual_seed(9)).eval() if frozen and old else None
-    played = batch(pair.encoder, old, former)
+    played = batch(pair.encoder, old, former_players())
+    rules = Rules(OBJECTIVE, ANCHORS if anchored else AnchorsConfig(), frozen=frozen)
 
     def objective() -> float:
-        return float(decoder_objective(decoder_step(players_copy(pair), played, rules()), *weights(old)).detach())
+        terms = decoder_step(players_copy(pair), played, rules)
+        assert (terms.loop is not None) == (terms.redrawn is not None) == (anchored and old)
+        return float(decoder_objective(terms, *weights(old), 3.0, 2.0).detach())
 
     value, encoder = objective(), [p.clone() for p in pair.encoder.parameters()]
-    decoder_step(pair, played, rules())
+    decoder_step(pair, played, rules)
     assert objective() < value
     assert all(torch.equal(a, b) for a, b in zip(encoder, pair.encoder.parameters()))
     assert all(p.grad is None for p in pair.encoder.parameters())
     assert all(p.requires_grad for p in pair.encoder.parameters())
+
+
+@pytest.mark.parametrize("name", ["new", "replayed", "loop", "redrawn"])
+def test_each_anchor_holds_what_it_names(name: str) -> None:
+    """Paid for dearly, its term stays smaller than where it is nearly free."""
+    term = {"new": "encoder.anchor_new", "replayed": "encoder.anchor_replayed"}.get(name, f"decoder.{name}")
+    ends = []
+    for weight in (1e-6, 1e6):
+        reports = play_second_task(replace(GAME, epochs=40), anchors=replace(AnchorsConfig(), **{name: weight}))
+        ends.append(reports[-1].terms[term])
+    assert ends[1] < 0.5 * ends[0]
+
+
+def test_a_cosine_takes_the_rate_to_nothing_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    monkeypatch.setattr(Players, "set_rate", lambda self, rate: rates.append(rate))
+    play_second_task(replace(GAME, epochs=4, schedule="cosine"))
+    assert rates == pytest.approx([1e-3, 0.8536e-3, 0.5e-3, 0.1464e-3, 1e-3], rel=1e-3)
+
+
+def test_the_rate_that_is_set_is_the_rate_that_is_used() -> None:
+    still, moved = players(), players()
+    still.set_rate(0.0)
+    for pair in (still, moved):
+        encoder_step(pair, batch(pair.encoder, old=True), Rules(OBJECTIVE, AnchorsConfig()))
+    weight, other = (pair.encoder.layers[0].weight.detach() for pair in (still, moved))
+    assert torch.equal(weight, players().encoder.layers[0].weight)
+    assert not torch.equal(weight, other)
+
+
+def test_shifted_images_are_the_images_elsewhere(device: str) -> None:
+    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).view(2, 3, 8, 8).repeat(50, 1, 1, 1).to(device)
+    moved = shifted(images, 2, torch.Generator(device).manual_seed(0))
+    padded = torch.nn.functional.pad(images.float(), (2, 2, 2, 2), mode="replicate").to(torch.uint8)
+    places = [padded[:, :, i : i + 8, j : j + 8] for i in range(5) for j in range(5)]
+    fits = torch.stack([(moved == place).flatten(1).all(1) for place in places])  # (25, n)
+    assert (fits.sum(0) == 1).all()  # each image is somewhere, whole
+    assert (fits.sum(1) > 0).sum() == 25  # and every place is taken by some
+    assert torch.equal(shifted(images, 0, torch.Generator(device).manual_seed(0)), images)
 
 
 def players_copy(pair: Players) -> Players:
@@ -139,6 +186,7 @@ def test_the_ways_of_playing_differ() -> None:
         for resample in ("task", "step")
         for flips in (False, True)
     ]
+    ways += [replace(GAME, epochs=3, shifts=1), replace(GAME, epochs=3, schedule="cosine")]
     outcomes = [tuple(play_second_task(way)[-1].terms.values()) for way in ways]
     assert len(set(outcomes)) == len(ways)
 
@@ -161,8 +209,8 @@ def test_three_epochs_go_as_they_always_went() -> None:
 
 
 def test_anchors_are_reported_and_hold_the_encoder() -> None:
-    free = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=1e-9))
-    held = play_second_task(replace(GAME, epochs=8), anchors=AnchorsConfig(new=50.0, replayed=50.0))
+    free = play_second_task(replace(GAME, epochs=40), anchors=AnchorsConfig(new=1e-9))
+    held = play_second_task(replace(GAME, epochs=40), anchors=AnchorsConfig(new=50.0, replayed=50.0))
     for name in ("encoder.anchor_new", "encoder.anchor_replayed"):
         assert held[-1].terms[name] < 0.5 * free[-1].terms[name]
         assert name.replace("encoder", "decoder") not in held[-1].terms

@@ -12,8 +12,7 @@ from ictrl.stopwatch import Stopwatch
 LAPS = {
     "images and old features",
     *(f"{player}: {lap}" for player in ("encoder", "decoder") for lap in ("f(X)", "g(Z)", "f(X_hat)", "rates")),
-    *(f"{player}: {lap}" for player in ("encoder", "decoder") for lap in ("gradient", "update")),
-    "encoder: anchors",
+    *(f"{player}: {lap}" for player in ("encoder", "decoder") for lap in ("anchors", "gradient", "update")),
 }
 
 

@@ -50,16 +50,21 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class AnchorsConfig:
-    """Beyond the paper: what the encoder pays for ‖f(x) − f_before(x)‖² while it learns a later task. 0 is off."""
+    """Beyond the paper: what holds the players where they were while they learn a later task. 0 is off."""
 
     new: float = 0.0
-    """weight on the new task's images"""
+    """what the encoder pays for ‖f(x) − f_before(x)‖² on the new task's images"""
     replayed: float = 0.0
-    """weight on images replayed from memory"""
+    """the same on images replayed from memory"""
+    loop: float = 0.0
+    """what both players pay for ‖f(g(z)) − z‖² on features z drawn from memory"""
+    redrawn: float = 0.0
+    """what the decoder pays for ‖g(z) − g_before(z)‖² a pixel on features z drawn from memory"""
 
     def __post_init__(self) -> None:
-        _require(_finite(self.new) and self.new >= 0, self, "new", "at least 0")
-        _require(_finite(self.replayed) and self.replayed >= 0, self, "replayed", "at least 0")
+        for name in ("new", "replayed", "loop", "redrawn"):
+            weight = getattr(self, name)
+            _require(_finite(weight) and weight >= 0, self, name, "at least 0")
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,10 @@ class GameConfig:
     """draw features from old memory once a task, or afresh each step"""
     flips: bool = False
     """mirror half of the images left to right, at random"""
+    shifts: int = 0
+    """move each image by up to so many pixels up, down and sideways, at random"""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, self, "epochs", "at least 1")
@@ -142,6 +151,8 @@ class GameConfig:
         _require(self.precision in known, self, "precision", '"auto", "bfloat16" or "float32"')
         _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
         _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
+        _require(self.shifts >= 0, self, "shifts", "at least 0")
+        _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
 
 
 @dataclass(frozen=True)

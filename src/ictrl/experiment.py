@@ -119,9 +119,9 @@ def run(
 
 # what a first task does not depend on
 LATER = {
-    "name", "description", "checkpoint", "objective.lambda_new", "objective.gamma_old", "anchors.new",
-    "anchors.replayed", "memory.samples", "memory.transport", "memory.transport_ridge", "game.epochs", "game.batch",
-    "game.replay", "game.resample", "data.root",
+    "name", "description", "checkpoint", "anchors", "objective.lambda_new", "objective.gamma_old", "memory.samples",
+    "memory.transport", "memory.transport_ridge", "game.epochs", "game.batch", "game.replay", "game.resample",
+    "data.root",
 }  # fmt: skip
 
 

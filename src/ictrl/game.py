@@ -9,10 +9,11 @@ objective sees that.
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -67,13 +68,25 @@ class Players:
     @classmethod
     def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
         # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
-        on_gpu = {"capturable": True, "fused": True} if next(encoder.parameters()).is_cuda else {}
+        on_gpu: dict[str, Any] = {}
+        rate: float | Tensor = learning_rate
+        if (first := next(encoder.parameters())).is_cuda:
+            on_gpu, rate = {"capturable": True, "fused": True}, torch.tensor(learning_rate, device=first.device)
         return cls(
             encoder,
             decoder,
-            torch.optim.Adam(encoder.parameters(), learning_rate, betas, maximize=True, **on_gpu),
-            torch.optim.Adam(decoder.parameters(), learning_rate, betas, **on_gpu),
+            torch.optim.Adam(encoder.parameters(), rate, betas, maximize=True, **on_gpu),
+            torch.optim.Adam(decoder.parameters(), rate, betas, **on_gpu),
         )
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate of both; a recorded step reads it from the device."""
+        for optimiser in (self.encoder_optimiser, self.decoder_optimiser):
+            for group in optimiser.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
 
     @property
     def parts(self) -> tuple[nn.Module | torch.optim.Optimizer, ...]:
@@ -96,8 +109,8 @@ class Batch:
     """their features when the task began; None where no anchors hold the encoder"""
     Z_old: Float[Tensor, "m d"]
     """features drawn from memory; no rows on a first task"""
-    X_old: Float[Tensor, "m c h w"] | None
-    """their replay by the decoder as it was when the task began; None if it is decoded live"""
+    X_before: Float[Tensor, "m c h w"] | None
+    """their images by the decoder as it was when the task began; None where nobody needs them"""
     layout: ClassLayout
     """classes of the n new and m old rows, in this order"""
     old_classes: int
@@ -105,11 +118,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the players play for: the weights of the terms, and the encoder of before if anchors hold it."""
+    """What the players play for, and how."""
 
     objective: ObjectiveConfig
     anchors: AnchorsConfig
-    encoder_before: Encoder | None
+    encoder_before: Encoder | None = None
+    """the encoder as it was when the task began, if its features of replayed images are held"""
+    frozen: bool = False
+    """old memory is replayed by the decoder of before, and not by the decoder as it is"""
     lap: Lap = untimed
 
 
@@ -121,25 +137,25 @@ def encoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     # The decoder is the opponent here and its images are given. The paper's Ẑ_new(θ, η) depends on θ through X̂ as well;
     # that path is cut, as is usual where two players take turns, and saves a pass back through the decoder.
     with lap("encoder: g(Z)"), torch.no_grad():
-        if batch.X_old is None:
-            X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
+        if rules.frozen and batch.X_before is not None:
+            X_hat = torch.cat([decoder(Z_new), batch.X_before])
         else:
-            X_hat = torch.cat([decoder(Z_new), batch.X_old])
+            X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
     with lap("encoder: f(X_hat)"):
         Z_hat = encoder(X_hat)
     with lap("encoder: rates"):
         terms = _terms(torch.cat([Z_new, batch.Z_old]), Z_hat, batch, rules)
+    n, anchors = len(batch.X), rules.anchors
     with lap("encoder: anchors"):
         if rules.encoder_before is not None:
-            n = len(batch.X)
             with torch.no_grad():  # the encoder of before is a fixed target
                 Z_hat_before = rules.encoder_before(X_hat[n:])
             terms = replace(terms, anchor_replayed=anchor(Z_hat[n:], Z_hat_before))
         if batch.Z_before is not None:
             terms = replace(terms, anchor_new=anchor(Z_new, batch.Z_before))
-    value = encoder_objective(
-        terms, *_weights(batch, rules), anchor_new=rules.anchors.new, anchor_replayed=rules.anchors.replayed
-    )
+        if anchors.loop and batch.old_classes:
+            terms = replace(terms, loop=_loop(Z_hat[n:], batch.Z_old))
+    value = encoder_objective(terms, *_weights(batch, rules), anchors.new, anchors.replayed, anchors.loop)
     _update("encoder", players.encoder_optimiser, value, lap)
     return terms
 
@@ -150,7 +166,7 @@ def decoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
     with lap("decoder: f(X)"), torch.no_grad():  # features of images and memory are the decoder's input, not its doing
         Z_new = encoder(batch.X)
         # with a frozen replay, the decoder is compared with its former self and not with memory
-        Z_old = batch.Z_old if batch.X_old is None else encoder(batch.X_old)
+        Z_old = encoder(batch.X_before) if rules.frozen and batch.X_before is not None else batch.Z_old
     with _untrained(encoder):  # gradients pass through the encoder to the decoder and leave nothing behind
         with lap("decoder: g(Z)"):
             X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
@@ -158,7 +174,14 @@ def decoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
             Z_hat = encoder(X_hat)
         with lap("decoder: rates"):
             terms = _terms(torch.cat([Z_new, Z_old]), Z_hat, batch, rules)
-        _update("decoder", players.decoder_optimiser, decoder_objective(terms, *_weights(batch, rules)), lap)
+        n, anchors = len(batch.X), rules.anchors
+        with lap("decoder: anchors"):
+            if anchors.loop and batch.old_classes:
+                terms = replace(terms, loop=_loop(Z_hat[n:], batch.Z_old))
+            if anchors.redrawn and batch.X_before is not None:
+                terms = replace(terms, redrawn=(X_hat[n:] - batch.X_before).float().square().mean())
+        value = decoder_objective(terms, *_weights(batch, rules), anchors.loop, anchors.redrawn)
+        _update("decoder", players.decoder_optimiser, value, lap)
     return terms
 
 
@@ -182,7 +205,7 @@ class OldMemory:
         self.kept = self._draw() if resample == "task" else None
 
     def draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Z_old, y_old, and X_old where the replay is frozen."""
+        """Z_old, y_old, and the images of Z_old by the decoder of before, if there is one."""
         return self.kept if self.kept is not None else self._draw()
 
     def _draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -219,14 +242,16 @@ def play(
     if old is None:
         memory, epochs, size, held = None, game.first_epochs, game.first_batch, False
     else:
-        decoder_before = _copy(players.decoder) if game.replay == "frozen" else None
-        memory = OldMemory(old, samples, decoder_before, game.resample, generator)
+        needed = game.replay == "frozen" or anchors.redrawn > 0
+        memory = OldMemory(old, samples, _copy(players.decoder) if needed else None, game.resample, generator)
         epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
     lap = stopwatch.lap if stopwatch is not None else untimed
-    rules = Rules(objective, anchors, _copy(players.encoder) if held else None, lap)
+    rules = Rules(objective, anchors, _copy(players.encoder) if held else None, game.replay == "frozen", lap)
     supply = Supply(images, y.device)
-    features_before = _features_before(players.encoder, supply, game.flips) if held else None
+    # the encoder of before never changes: its features of images that come as they are need be computed only once
+    cached = held and not game.shifts
+    features_before = _features_before(players.encoder, supply, game.flips) if cached else None
 
     # what was set up so far follows from the state at the task's beginning: a stopped task is set up again in the same
     # way, and only then put where it stopped
@@ -242,8 +267,15 @@ def play(
             if game.flips:
                 flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
                 pixels = torch.where(flipped[:, None, None, None] > 0, pixels.flip(-1), pixels)
+            if game.shifts:
+                pixels = shifted(pixels, game.shifts, generator)
             X = to_float(pixels).to(players.encoder.precision)
-            Z_before = features_before[flipped, rows] if features_before is not None else None
+            Z_before = None
+            if features_before is not None:
+                Z_before = features_before[flipped, rows]
+            elif rules.encoder_before is not None:
+                with torch.no_grad():
+                    Z_before = rules.encoder_before(X)
             batch = _batch(X, Z_before, y[rows], memory, classes, players.encoder.feature_dim)
         terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
         tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
@@ -251,6 +283,8 @@ def play(
     with side_stream(y.device), exact_float32():
         captured = Captured(step, generator, y.device)
         for epoch in range(played + 1, epochs + 1):
+            if game.schedule == "cosine":
+                players.set_rate(game.learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs)))
             batches = _equal_batches(len(supply), size, generator, y.device)
             for pixels, rows in zip(supply.batches(batches), batches):
                 captured(pixels, rows)
@@ -260,6 +294,7 @@ def play(
             _check_finite(means, epoch)
             if progress is not None:
                 progress(EpochReport(epoch, epochs, means))
+    players.set_rate(game.learning_rate)
     players.train_statistics(False)
 
 
@@ -309,10 +344,7 @@ def _batch(X: Tensor, Z_before: Tensor | None, y: Tensor, memory: OldMemory | No
 
 
 def _features_before(encoder: Encoder, supply: Supply, flips: bool) -> Float[Tensor, "flips n d"]:
-    """Features of all images as the encoder has them now, and of their mirror images if those are shown too.
-
-    The encoder of before never changes: computed once, they serve every epoch of the task.
-    """
+    """Features of all images as the encoder has them now, and of their mirror images if those are shown too."""
     rows = torch.arange(len(supply), device=supply.device).split(CHUNK)
     with torch.no_grad():
         parts = [
@@ -320,6 +352,22 @@ def _features_before(encoder: Encoder, supply: Supply, flips: bool) -> Float[Ten
             for pixels in supply.batches(rows)
         ]
     return torch.cat(parts, dim=1)
+
+
+def shifted(pixels: UInt8[Tensor, "n c h w"], most: int, generator: torch.Generator) -> UInt8[Tensor, "n c h w"]:
+    """Each image moved by up to `most` pixels either way; what comes in at an edge repeats the edge."""
+    n, c, h, w = pixels.shape
+    device = pixels.device
+    down, right = torch.randint(-most, most + 1, (2, n, 1), generator=generator, device=device)
+    rows = (torch.arange(h, device=device) + down).clamp_(0, h - 1)  # (n, h)
+    columns = (torch.arange(w, device=device) + right).clamp_(0, w - 1)  # (n, w)
+    image, channel = torch.arange(n, device=device), torch.arange(c, device=device)
+    return pixels[image[:, None, None, None], channel[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def _loop(Z_hat: Float[Tensor, "m d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, ""]:
+    """How far features come back from where they set out; what is drawn from memory is not quite of unit length."""
+    return anchor(Z_hat, nn.functional.normalize(Z, dim=1))
 
 
 def _equal_batches(

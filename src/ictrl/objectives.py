@@ -13,7 +13,9 @@ On every later task Z = [Z_new, Z_old], where Z_old was sampled from memory (`eq
 They quarrel over the new classes and agree on the old ones: what memory says of them must survive the loop. The first
 task is the second form with λ = 1 and nothing old. With a single class ΔR(Z) = ΔR(Ẑ) = 0 and the distance alone trains.
 
-Beyond the paper the encoder may also pay for moving the features of images it is shown (*anchors*).
+Beyond the paper both may also pay for leaving the place where they were when the task began (*anchors*): the encoder
+for moving features of images it is shown, the decoder for drawing other images, both for features of memory that do not
+come back from the loop one by one, and not only as a class.
 """
 
 from dataclasses import dataclass
@@ -41,6 +43,10 @@ class Terms:
     """how far the new images' features have moved since the task began; None where nobody asked"""
     anchor_replayed: Float[Tensor, ""] | None = None
     """the same for images replayed from memory"""
+    loop: Float[Tensor, ""] | None = None
+    """how far features drawn from memory come back from where they set out: f(g(z)) from z"""
+    redrawn: Float[Tensor, ""] | None = None
+    """how much their images have changed since the task began"""
 
     def named(self) -> dict[str, Tensor]:
         """The terms that are there, for logs."""
@@ -58,23 +64,33 @@ def transcription_terms(
     return Terms(rates.reduction, rates.reduction_hat, distance_new=new.sum(), distance_old=old.sum())
 
 
-def anchor(Z: Float[Tensor, "n d"], Z_before: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """Mean over images of ‖f(x) − f_before(x)‖²."""
-    return (Z - Z_before).square().sum(1).mean()
+def anchor(Z: Float[Tensor, "n d"], target: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Mean over rows of ‖z − target‖²."""
+    return (Z - target).square().sum(1).mean()
 
 
 def encoder_objective(
-    terms: Terms, lambda_new: float, gamma_old: float, anchor_new: float = 0.0, anchor_replayed: float = 0.0
+    terms: Terms,
+    lambda_new: float,
+    gamma_old: float,
+    anchor_new: float = 0.0,
+    anchor_replayed: float = 0.0,
+    loop: float = 0.0,
 ) -> Float[Tensor, ""]:
     """What the encoder maximises: `eqn:relaxed-max`, less the anchors where there are any."""
     value = terms.reduction + terms.reduction_hat + lambda_new * terms.distance_new - gamma_old * terms.distance_old
-    if terms.anchor_new is not None:
-        value = value - anchor_new * terms.anchor_new
-    if terms.anchor_replayed is not None:
-        value = value - anchor_replayed * terms.anchor_replayed
+    for weight, term in ((anchor_new, terms.anchor_new), (anchor_replayed, terms.anchor_replayed), (loop, terms.loop)):
+        if term is not None:
+            value = value - weight * term
     return value
 
 
-def decoder_objective(terms: Terms, lambda_new: float, gamma_old: float) -> Float[Tensor, ""]:
-    """What the decoder minimises: `eqn:relaxed-min`."""
-    return terms.reduction + terms.reduction_hat + lambda_new * terms.distance_new + gamma_old * terms.distance_old
+def decoder_objective(
+    terms: Terms, lambda_new: float, gamma_old: float, loop: float = 0.0, redrawn: float = 0.0
+) -> Float[Tensor, ""]:
+    """What the decoder minimises: `eqn:relaxed-min`, and the anchors where there are any."""
+    value = terms.reduction + terms.reduction_hat + lambda_new * terms.distance_new + gamma_old * terms.distance_old
+    for weight, term in ((loop, terms.loop), (redrawn, terms.redrawn)):
+        if term is not None:
+            value = value + weight * term
+    return value
