@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -32,6 +33,8 @@ SECTIONS = {
         "ictrl predict runs/shapes new/first.png new/second.jpg",
         "ictrl predict runs/shapes new/first.png --json",
     ],
+    "Where the time goes": ["ictrl run digits --profile --data.tasks 2 --out runs/profile"],
+    "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
     "Data and recipes": ["ictrl data list", "ictrl data show best-cifar10-5 --data.limit 2", "ictrl recipes"],
     "Mistakes": [
         "ictrl run digit",
@@ -41,6 +44,7 @@ SECTIONS = {
         "ictrl predict runs/shapes new/nothing.png",
         "ictrl sample runs/digits --label 12 -o twelve.png",
         "ictrl resume runs/none",
+        "ictrl study nothing",
     ],
     "Help": ["ictrl --help", "ictrl resume --help"],
 }
@@ -49,7 +53,20 @@ INTRODUCTION = """# Every command and what it prints
 
 Written by `make docs`, which runs these commands one after another in an empty folder. `shapes/` holds three folders of
 120 drawn pictures each, `circle`, `square` and `triangle`, of different sizes and kinds, and two broken files; `new/`
-two pictures that were not among them. An exit code other than 0 stands behind the command.
+two pictures that were not among them. `my-study.toml` is
+
+    description = "Does a longer game help?"
+    recipe = "digits"
+    settings.data = { tasks = 2, limit = 40 }
+
+    [[lines]]
+    label = "as it is"
+
+    [[lines]]
+    label = "longer"
+    settings.game.epochs = 80
+
+An exit code other than 0 stands behind the command.
 """
 
 
@@ -81,6 +98,8 @@ def draw_folders(folder: Path) -> None:
     (folder / "new").mkdir()
     draw("triangle", chance).save(folder / "new" / "first.png")
     draw("circle", chance).save(folder / "new" / "second.jpg")
+    study = INTRODUCTION.split("`my-study.toml` is")[1].split("An exit code")[0]
+    (folder / "my-study.toml").write_text(textwrap.dedent(study), encoding="utf-8")
 
 
 def record(command: str, folder: Path) -> str:

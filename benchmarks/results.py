@@ -27,6 +27,7 @@ RESULTS = ROOT / "docs" / "results"
 PICTURE = ROOT / "docs" / "digits.png"
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
+EXPERIMENTS = ROOT / "docs" / "experiments.md"
 END = "<!-- end of results -->"
 HEAD = [
     "| recipe | memory | reencoded | untrained floor, reencoded | forgetting, memory | learning |",
@@ -94,15 +95,34 @@ def page() -> str:
         "*frozen* as they were after the first task. *Replay*: the share of features drawn from memory in the end that "
         "are still recognised after decoding and encoding.",
     ]
+    return "\n".join([*parts, *sections(chosen_by=False)]) + "\n"
+
+
+def experiments() -> str:
+    """docs/experiments.md: what settings were chosen by."""
+    parts = [
+        "# What was tried",
+        "",
+        "Written by `python benchmarks/results.py --tables` from files that `ictrl study NAME --root DATA --publish "
+        "docs/results` wrote; do not edit. Every line is a setting that was compared, winners and losers, by its "
+        "accuracy on **validation images** held out of the training images, with class orders and seeds that no "
+        "published figure has; the test images had no part in it. Columns as in [results.md](results.md).",
+    ]
+    return "\n".join([*parts, *sections(chosen_by=True)]) + "\n"
+
+
+def sections(chosen_by: bool) -> list[str]:
+    """The tables of the studies that settings were chosen by, or of the others."""
+    parts = []
     for name in study_names():
         found = read_published(RESULTS / name) if (RESULTS / name).exists() else {}
-        if not found:
+        if not found or name.startswith("choosing-") != chosen_by:
             continue
         study = load_study(name)
         runs = [r for line in found.values() for r in line]
         machines = sorted({f"{r['device']}, torch {r['versions']['torch']}" for r in runs})
         parts += ["", f"## {name}", "", f"{study.description}.", "", table(study, found), "", f"{'; '.join(machines)}."]
-    return "\n".join(parts) + "\n"
+    return parts
 
 
 def with_tables(readme: str) -> str:
@@ -140,7 +160,8 @@ def main() -> None:
     if not arguments.tables:
         run_digits(arguments.seeds)
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in ((PAGE, page()), (EXPERIMENTS, experiments())):
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

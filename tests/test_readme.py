@@ -71,6 +71,7 @@ def test_the_tables_are_those_of_the_results_files() -> None:
     results = benchmark("results")
     assert results.with_tables(README) == README
     assert results.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert results.experiments() == (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
 
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
@@ -96,7 +97,8 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
                 recipe = replace(recipe, seed=0, device="auto", data=replace(recipe.data, root=None))
                 assert recipe == replace(lines[label].recipe, device="auto"), label
                 assert run["complete"]
-                assert run.get("measured_on", "test images") == "test images"
+                chosen_by = folder.name.startswith("choosing-")
+                assert run.get("measured_on", "test images") == ("validation" if chosen_by else "test") + " images"
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -106,6 +108,6 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for command in ("run", "resume", "evaluate", "predict", "sample", "data list", "data show", "recipes"):
+    for command in ("run", "resume", "evaluate", "predict", "sample", "data list", "data show", "recipes", "study"):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page

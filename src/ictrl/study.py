@@ -4,12 +4,13 @@ A study is a TOML file:
 
     description = "What a larger λ does"
     seeds = [0, 1, 2]
+    recipe = "paper-cifar10-5"              # a recipe's name, or a TOML file beside the study
+    settings.game.epochs = 60               # what all lines change in it
 
-    [[lines]]                            # a line of the table
+    [[lines]]                               # a line of the table
     label = "λ = 3"
-    recipe = "paper-cifar10-5"           # a recipe's name, or a TOML file beside the study
+    settings.objective.lambda_new = 3.0     # what this line changes besides; it may have its own recipe and seeds too
     paper = { last = 0.6, average = 0.7 }   # what the paper reports for it, if anything
-    settings.objective.lambda_new = 3.0  # what the line changes
 
 Its folder has a run folder for each line and seed and the table. A study that was stopped goes on where it was; runs
 that begin alike share their first task, which changes none of their results.
@@ -109,7 +110,7 @@ def load_study(name: str | Path) -> Study:
 
 
 def _study(path: Path, table: dict[str, Any]) -> Study:
-    _only(table, {"description", "seeds", "lines"}, "the study")
+    _only(table, {"description", "seeds", "recipe", "settings", "lines"}, "the study")
     entries = table.get("lines")
     if not isinstance(entries, list) or not entries:
         raise ConfigError("Expected at least one [[lines]].")
@@ -121,11 +122,15 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
             raise ConfigError(f"Expected every line to have a label but got {label!r}.")
         if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
             raise ConfigError(f"Expected seeds to be a list of whole numbers but got {seeds!r}.")
-        base = str(entry.get("recipe", ""))
+        base = str(entry.get("recipe", table.get("recipe", "")))
         if base not in recipe_names() and Path(base).suffix == ".toml":
             base = str(path.parent / base)
         _only(entry.get("paper", {}), {"last", "average"}, "paper")
-        recipe = recipe_with(load_recipe(base), entry.get("settings", {}))
+        recipe = load_recipe(base)
+        for settings in (table.get("settings", {}), entry.get("settings", {})):
+            if not isinstance(settings, dict):
+                raise ConfigError(f"Expected settings to be a table but got {settings!r}.")
+            recipe = recipe_with(recipe, settings)
         lines.append(Line(label, recipe, tuple(seeds), entry.get("paper", {})))
     twice = [slug for slug, count in Counter(_slug(line.label) for line in lines).items() if count > 1]
     if twice:
@@ -251,9 +256,9 @@ class _KeepFirst(Listener):
         if self.first_task is not None and len(results["memory"]["seen"]) == 1:
             self.first_task.parent.mkdir(parents=True, exist_ok=True)
             checkpoint = self.folder / "checkpoint" / "after-task-001.safetensors"
-            for source, to in (("metrics.jsonl", "metrics.jsonl"), (checkpoint, self.first_task.name)):
+            for source, to in ((self.folder / "metrics.jsonl", "metrics.jsonl"), (checkpoint, self.first_task.name)):
                 copy = self.first_task.with_name(f"{self.folder.name}-{to}")
-                shutil.copyfile(self.folder / source, copy)
+                shutil.copyfile(source, copy)
                 copy.replace(self.first_task.with_name(to))  # whole or not at all, also with several runs at once
         self.listener.on_measured(results)
 

@@ -63,7 +63,8 @@ class StudyCommand:
         out = self.out / study.name
         planned = plan(study, out, root=self.root, device=self.device, seeds=self.seeds)
         left = sum(not item.finished for item in planned)
-        console.print(f"{study.description}: {len(planned)} runs, {left} to do; written to {out}.", soft_wrap=True)
+        console.print(study.description, soft_wrap=True)
+        console.print(f"Runs: {len(planned)}, of which {left} are to be done; written to {out}.", soft_wrap=True)
         begun = time.perf_counter()
 
         def finished(item: Planned) -> None:
