@@ -6,6 +6,7 @@ knows no products of bfloat16.
 
 import copy
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -112,6 +113,21 @@ def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
         with_gradients(fast.leaky_norm(H, norm, LEAK), H),
         with_gradients(functional.leaky_relu(norm(H), LEAK), H),
     )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "rows", "dtype", "suits"),
+    [
+        (True, 3, torch.float32, True),
+        (True, 3, torch.bfloat16, True),
+        (False, 3, torch.float32, False),
+        (True, 0, torch.float32, False),  # nothing to launch
+        (True, 3, torch.float64, False),  # kernels add up in float32
+    ],
+)
+def test_kernels_are_used_where_they_can_be(cuda: bool, rows: int, dtype: torch.dtype, suits: bool) -> None:
+    x = SimpleNamespace(is_cuda=cuda, numel=lambda: rows, dtype=dtype)
+    assert (kernels.gpu(x) is fast) is suits  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(not GPU, reason="compares whole networks on a GPU with and without kernels")

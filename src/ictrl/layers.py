@@ -44,7 +44,7 @@ class FromImage(_Convolution):
     """An image to features of half its side, and LeakyReLU."""
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Tensor:
-        if fast := kernels.gpu(X):
+        if self.in_channels <= kernels.MOST_CHANNELS and (fast := kernels.gpu(X)):
             return fast.image_convolution(X, self.weight, LEAK)
         return functional.leaky_relu(super().forward(X.contiguous(memory_format=torch.channels_last)), LEAK)
 
@@ -97,7 +97,7 @@ class ToImage(Double):
     """BatchNorm and ReLU of features, an image of twice their side, and tanh."""
 
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
-        if fast := kernels.gpu(H):
+        if self.conv.out_channels <= kernels.MOST_CHANNELS and (fast := kernels.gpu(H)):
             return fast.normed_image(H, self.norm, self.conv.weight)
         return super().forward(H).tanh()
 

@@ -7,14 +7,17 @@ tests. The kernels are written in Triton, which comes with PyTorch for NVIDIA GP
 from functools import cache
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
+MOST_CHANNELS = 8  # of an image: with more, its layers are like any others
 ENABLED = True  # False: plain PyTorch on a GPU too, to compare with
 
 
 def gpu(x: Tensor) -> ModuleType | None:
     """The module of kernels that can work on this tensor, if any."""
-    return _load() if ENABLED and x.is_cuda else None
+    suits = x.is_cuda and x.numel() > 0 and x.dtype in (torch.float32, torch.bfloat16)
+    return _load() if ENABLED and suits else None
 
 
 @cache
