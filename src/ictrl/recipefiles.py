@@ -23,11 +23,37 @@ T = TypeVar("T")
 
 def recipe_names() -> list[str]:
     """Names that `load_recipe` knows, five tasks before ten."""
-    files = resources.files("ictrl").joinpath("recipes").iterdir()
+    return packaged_names("recipes")
+
+
+def packaged_names(folder: str) -> list[str]:
+    """Names of the TOML files in that folder of the package, 5 before 10."""
+    files = resources.files("ictrl").joinpath(folder).iterdir()
     names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
     return sorted(
         names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
     )
+
+
+def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str, Any]:
+    """A TOML file of that folder of the package by its name, or any by its path; errors say what it was to be, and for
+    what purpose."""
+    known = packaged_names(folder)
+    try:
+        if name in known:
+            text = resources.files("ictrl").joinpath(folder, f"{name}.toml").read_text(encoding="utf-8")
+        elif Path(name).suffix == ".toml":
+            text = Path(name).read_text(encoding="utf-8")
+        else:
+            raise ConfigError(
+                f"Expected a {what}{purpose} but got {name!r}{_nearest(name, known)}. "
+                f"Known {folder}: {', '.join(known)}; or give the path of a .toml file."
+            )
+        return tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Expected a {what} file{purpose} but could not read {name}: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
 
 
 def load_recipe(name: str | Path) -> Recipe:
@@ -52,7 +78,7 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
     if name in heirs:
         circle = " → ".join([*heirs[heirs.index(name) :], name])
         raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
-    table = _parse_toml(name, heirs)
+    table = read_toml(name, "recipes", "recipe", f" as the base of {heirs[-1]}" if heirs else "")
     base = table.pop("base", None)
     if base is None:
         return table
@@ -62,25 +88,6 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
         base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
     inherited = _read_recipe(base, (*heirs, name))
     return _merged({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
-
-
-def _parse_toml(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
-    asked = f" as the base of {heirs[-1]}" if heirs else ""
-    try:
-        if name in recipe_names():
-            text = resources.files("ictrl").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
-        elif Path(name).suffix == ".toml":
-            text = Path(name).read_text(encoding="utf-8")
-        else:
-            raise ConfigError(
-                f"Expected a recipe{asked} but got {name!r}{_nearest(name, recipe_names())}. "
-                f"Known recipes: {', '.join(recipe_names())}; or give the path of a .toml file."
-            )
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Expected a recipe file{asked} but could not read {name}: {error}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
 
 
 def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:

@@ -20,13 +20,11 @@ import json
 import re
 import shutil
 import statistics
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib import resources
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ from ictrl.config import Recipe
 from ictrl.errors import ConfigError, InputError
 from ictrl.experiment import PROTOCOLS, Listener, beginning, resume, run
 from ictrl.files import write_atomically
-from ictrl.recipefiles import differences, load_recipe, recipe_names, recipe_with
+from ictrl.recipefiles import differences, load_recipe, packaged_names, read_toml, recipe_names, recipe_with
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ class Planned:
 
 
 def study_names() -> list[str]:
-    files = resources.files("ictrl").joinpath("studies").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    return packaged_names("studies")
 
 
 def load_study(name: str | Path) -> Study:
@@ -88,21 +85,7 @@ def load_study(name: str | Path) -> Study:
     0.0
     """
     name = str(name)
-    try:
-        if name in study_names():
-            text = resources.files("ictrl").joinpath("studies", f"{name}.toml").read_text(encoding="utf-8")
-        elif Path(name).suffix == ".toml":
-            text = Path(name).read_text(encoding="utf-8")
-        else:
-            raise ConfigError(
-                f"Expected a study but got {name!r}. Known studies: {', '.join(study_names())}; or give the path of a "
-                ".toml file."
-            )
-        table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Expected a study file but could not read {name}: {error}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
+    table = read_toml(name, "studies", "study")
     try:
         return _study(Path(name), table)
     except ConfigError as error:

@@ -97,8 +97,8 @@ def _convolve(x: Tensor, weight: Tensor, slope: float) -> Tensor:
     return y
 
 
-# How a kernel comes to the features it reads: as the gradient of a LeakyReLU whose output is given, or by BatchNorm and
-# ReLU. Never writing them down saves a third of the traffic.
+# How a kernel comes to the features it works on: as the gradient of a LeakyReLU whose output is given, or by BatchNorm
+# and ReLU. They are never written down.
 LEAKY, NORM = "leaky", "norm"
 
 
