@@ -28,7 +28,7 @@ from torch.autograd.function import once_differentiable
 from ictrl.errors import InputError, NonFiniteError
 
 PIVOT = 32  # rows factorised at a time; 16 to 64 are alike
-WHOLE = 256  # a GPU factorises up to so many at once: it loses less by that than by going block by block
+WHOLE = 256  # a GPU factorises up to so many rows at once: block by block it would launch more and wait longer
 
 
 class TranscriptionRates(NamedTuple):
@@ -207,7 +207,7 @@ def _cholesky(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Ten
     factor, info = torch.linalg.cholesky_ex(A)
     # by a triangular solve: `cholesky_inverse` of a batch is slow on a GPU and cannot be recorded in a graph
     eye = torch.eye(d, dtype=A.dtype, device=A.device)
-    if A.is_cuda and m <= 8:  # so few are solved one after another: with a ninth it is a batch, and ten times faster
+    if A.is_cuda and m <= 8:  # so few are solved one after another: a ninth makes them a batch
         factor = torch.cat([factor, eye.expand(9 - m, d, d)])
     inverse = torch.linalg.solve_triangular(factor, eye, upper=False)[:m]
     return factor[:m].diagonal(dim1=1, dim2=2).log().sum(1), inverse.transpose(1, 2) @ inverse, info

@@ -1,6 +1,6 @@
 """The layers next to the image: 4×4 convolutions with stride 2 between a few-channelled image and many features.
 
-Such a layer moves many bytes and computes little, and cuDNN takes longer over it than over one with ten times the work.
+Such a layer moves many bytes and computes little, and cuDNN takes longer over it than over one with far more work.
 Here every byte is read and written about once, and activations come with it.
 """
 
@@ -15,7 +15,6 @@ from torch import Tensor
 from ictrl.kernels.norm import learn_statistics, norm_backward, scale_and_shift
 
 ROWS = 64
-GIVE_ROWS, GIVE_WARPS = 64, 4
 ELEMENTS = 512
 # programs that go through all rows: at most a few on each of an H200's 132 multiprocessors
 CONVOLUTION_PROGRAMS, WEIGHT_PROGRAMS = 1584, 528
@@ -109,11 +108,11 @@ def _convolve_back(
     (n, o, side, _), c = g.shape, weight.shape[1]
     rows, inner = n * side * side, min(128, max(16, triton.next_power_of_2(o)))
     patches = torch.empty(rows, 16 * c, dtype=g.dtype, device=g.device)
-    programs = min(CONVOLUTION_PROGRAMS, triton.cdiv(rows, GIVE_ROWS))
+    programs = min(CONVOLUTION_PROGRAMS, triton.cdiv(rows, ROWS))
     _give[(programs,)](
         g, weight, patches, rows, c, o, *_four(given), number, *weight.stride(),
-        SOURCE=source, ROWS=GIVE_ROWS, INNER=inner, WHOLE=inner >= o, OUTER=max(16, triton.next_power_of_2(16 * c)),
-        DOT=_dot(g), num_warps=GIVE_WARPS,
+        SOURCE=source, ROWS=ROWS, INNER=inner, WHOLE=inner >= o, OUTER=max(16, triton.next_power_of_2(16 * c)),
+        DOT=_dot(g),
     )  # fmt: skip
     x = torch.empty(n, c, 2 * side, 2 * side, dtype=g.dtype, device=g.device, memory_format=torch.channels_last)
     grid = (n, triton.cdiv(4 * side * side * c, ELEMENTS))
