@@ -22,6 +22,7 @@ from ictrl import kernels  # noqa: E402
 from ictrl.kernels import triton_kernels as fast  # noqa: E402
 from ictrl.layers import LEAK, exact_float32  # noqa: E402
 from ictrl.networks import Decoder, Encoder  # noqa: E402
+from ictrl.rates import _rates_and_derivatives  # noqa: E402
 
 DEVICE = "cuda" if GPU else "cpu"
 SHAPES = [(3, 3, 64, 8), (5, 1, 12, 4), (2, 5, 96, 4), (1, 2, 130, 2)]  # images, channels, features, side of features
@@ -113,6 +114,25 @@ def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
         with_gradients(fast.leaky_norm(H, norm, LEAK), H),
         with_gradients(functional.leaky_relu(norm(H), LEAK), H),
     )
+
+
+@pytest.mark.parametrize(("matrices", "d"), [(1, 1), (3, 5), (4, 32), (2, 40), (2, 128)])
+def test_coding_rates_of_small_moments(matrices: int, d: int) -> None:
+    Z = functional.normalize(tensor(matrices, 2 * d, d), dim=2)
+    S, n = Z.mT @ Z, torch.full((matrices,), 2.0 * d, device=DEVICE)
+    n[-1] = 0  # an empty class
+    exact, derivative, _ = _rates_and_derivatives(S.cpu().double(), n.cpu().double(), 0.5)
+    rates, derivatives, failed = fast.coding_rates(S, n, 0.5)
+    agree((rates.cpu(), derivatives.cpu()), (exact, derivative), 2e-6)
+    assert failed.tolist() == [0] * matrices
+    assert float(rates[-1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # the interpreter's, of a logarithm
+def test_moments_without_a_rate_are_noticed() -> None:
+    S = torch.eye(3, device=DEVICE).expand(3, 3, 3).clone()
+    S[1, 2, 2], S[2, 1, 1] = -5.0, torch.nan
+    assert fast.coding_rates(S, torch.ones(3, device=DEVICE), 1.0)[2].tolist() == [0, 3, 2]
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
             assert item.recipe.data.validation > 0
             assert item.recipe.data.class_order_seed is not None
             assert item.seed > 10
-    else:
+    elif name != "precision":  # a question of our own
         papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith("paper-")]
         assert papers, "what the paper reports stands beside the paper's recipe"
         assert all(item.recipe.data.validation == 0 for item in planned)

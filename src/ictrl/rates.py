@@ -13,8 +13,9 @@ Two numbers follow from it, and the whole method is a game on them:
   zero exactly if their second moments agree.
 
 All of it is a function of the k matrices Sⱼ = ZⱼᵀZⱼ and their counts nⱼ, so nothing of size n×n is ever formed, classes
-are a batch dimension, and every log-determinant of an objective comes out of one batched, blocked Cholesky. What is
-returned here are these quantities themselves; signs and weights belong to `objectives`.
+are a batch dimension, and every log-determinant of an objective comes out of one batched, blocked Cholesky (on a GPU
+out of one kernel, where features are not too wide for it). What is returned here are these quantities themselves; signs
+and weights belong to `objectives`.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ictrl.errors import InputError, NonFiniteError
+from ictrl.kernels import gpu
 
 PIVOT = 32  # rows factorised at a time; 16 to 64 are alike
 WHOLE = 256  # a GPU factorises up to so many rows at once: block by block it would launch more and wait longer
@@ -184,21 +186,35 @@ class _CodingRate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, S: Tensor, n: Tensor, eps_sq: float) -> Tensor:
         d = S.shape[-1]
-        alpha = torch.where(n > 0, d / eps_sq / n, 0.0)  # an empty class has rate 0
-        matrices = (alpha[..., None, None] * S).view(-1, d, d)
-        matrices.diagonal(dim1=1, dim2=2).add_(1)
-        whole = S.is_cuda and d <= WHOLE
-        half_log_det, inverse, info = _cholesky(matrices) if whole else _cholesky_sweep(matrices)
+        each = S.reshape(-1, d, d)
+        fast = gpu(S) if S.dtype == n.dtype == torch.float32 else None
+        rates, derivatives, info = (
+            fast.coding_rates(each, n.reshape(-1), eps_sq)
+            if fast and d <= fast.WIDEST
+            else _rates_and_derivatives(each, n.reshape(-1), eps_sq)
+        )
         if not (S.is_cuda and torch.cuda.is_current_stream_capturing()):  # reading `info` waits for the device
-            _check_cholesky(info, S.view(-1, d, d), eps_sq)
-        ctx.save_for_backward(inverse.view(S.shape).mul_(0.5 * alpha[..., None, None]))
-        return half_log_det.view(n.shape)
+            _check_cholesky(info, each, eps_sq)
+        ctx.save_for_backward(derivatives.view(S.shape))
+        return rates.view(n.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (derivative,) = ctx.saved_tensors
         return grad[..., None, None] * derivative, None, None
+
+
+def _rates_and_derivatives(
+    S: Float[Tensor, "m d d"], n: Float[Tensor, " m"], eps_sq: float
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d d"], Int[Tensor, " m"]]:
+    """Rates, their derivatives, and 0 or the row at which a matrix failed."""
+    d = S.shape[-1]
+    alpha = torch.where(n > 0, d / eps_sq / n, 0.0)[:, None, None]  # an empty class has rate 0
+    matrices = alpha * S
+    matrices.diagonal(dim1=1, dim2=2).add_(1)
+    half_log_det, inverse, info = (_cholesky if S.is_cuda and d <= WHOLE else _cholesky_sweep)(matrices)
+    return half_log_det, inverse.mul_(0.5 * alpha), info
 
 
 def _cholesky(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d d"], Int[Tensor, " m"]]:

@@ -2,5 +2,6 @@
 
 from ictrl.kernels.image import image_convolution, normed_image
 from ictrl.kernels.norm import leaky_norm
+from ictrl.kernels.rate import WIDEST, coding_rates
 
-__all__ = ["image_convolution", "normed_image", "leaky_norm"]
+__all__ = ["image_convolution", "normed_image", "leaky_norm", "coding_rates", "WIDEST"]
