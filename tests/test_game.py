@@ -8,11 +8,12 @@ from conftest import pictures, tiny_recipe
 
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
-from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play, shifted
+from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
 from ictrl.memory import Gaussians, Memory, form_class_memory
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import decoder_objective, encoder_objective
 from ictrl.rates import class_layout
+from ictrl.supply import shown
 
 D = 16
 OBJECTIVE = ObjectiveConfig(lambda_new=3.0)
@@ -121,17 +122,6 @@ def test_the_rate_that_is_set_is_the_rate_that_is_used() -> None:
     weight, other = (pair.encoder.layers[0].weight.detach() for pair in (still, moved))
     assert torch.equal(weight, players().encoder.layers[0].weight)
     assert not torch.equal(weight, other)
-
-
-def test_shifted_images_are_the_images_elsewhere(device: str) -> None:
-    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).view(2, 3, 8, 8).repeat(50, 1, 1, 1).to(device)
-    moved = shifted(images, 2, torch.Generator(device).manual_seed(0))
-    padded = torch.nn.functional.pad(images.float(), (2, 2, 2, 2), mode="replicate").to(torch.uint8)
-    places = [padded[:, :, i : i + 8, j : j + 8] for i in range(5) for j in range(5)]
-    fits = torch.stack([(moved == place).flatten(1).all(1) for place in places])  # (25, n)
-    assert (fits.sum(0) == 1).all()  # each image is somewhere, whole
-    assert (fits.sum(1) > 0).sum() == 25  # and every place is taken by some
-    assert torch.equal(shifted(images, 0, torch.Generator(device).manual_seed(0)), images)
 
 
 def players_copy(pair: Players) -> Players:
@@ -279,7 +269,7 @@ def test_batches_are_equal_and_no_larger_than_asked(
 ) -> None:
     """40 images; the rule gives 3 directions · 4 samples · 2 old · 2 new = 48."""
     sizes: list[int] = []
-    monkeypatch.setattr("ictrl.game.to_float", lambda images: sizes.append(len(images)) or to_float(images))
+    monkeypatch.setattr("ictrl.game.shown", lambda pixels, *how: sizes.append(len(pixels)) or shown(pixels, *how))
     play_second_task(replace(GAME, batch=batch_size, epochs=1))
     assert sizes == [40 // steps] * steps
 

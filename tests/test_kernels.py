@@ -18,7 +18,7 @@ if not GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
 
 pytest.importorskip("triton", reason="the kernels are written in Triton, which is not installed")
-from ictrl import kernels  # noqa: E402
+from ictrl import kernels, supply  # noqa: E402
 from ictrl.kernels import triton_kernels as fast  # noqa: E402
 from ictrl.layers import LEAK, exact_float32  # noqa: E402
 from ictrl.networks import Decoder, Encoder  # noqa: E402
@@ -114,6 +114,17 @@ def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
         with_gradients(fast.leaky_norm(H, norm, LEAK), H),
         with_gradients(functional.leaky_relu(norm(H), LEAK), H),
     )
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_pixels_are_shown(moved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (7, 3, 6, 10), dtype=torch.uint8, generator=random).to(DEVICE)
+    flipped = torch.randint(2, (7,), generator=random).to(DEVICE)
+    moves = torch.randint(-3, 4, (2, 7), generator=random).to(DEVICE) if moved else None
+    monkeypatch.setattr(kernels, "ENABLED", False)
+    expected = supply.shown(pixels, flipped, moves, torch.float32)
+    agree((fast.shown(pixels, flipped, moves, torch.float32),), (expected,), 1e-6)
 
 
 @pytest.mark.parametrize(("matrices", "d"), [(1, 1), (3, 5), (4, 32), (2, 40), (2, 128)])

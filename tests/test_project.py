@@ -76,6 +76,7 @@ def test_the_public_surface() -> None:
         "partial_fit",
         "predict",
         "residuals",
+        "views",
         "score",
         "features",
         "reconstruct",

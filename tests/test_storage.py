@@ -48,6 +48,16 @@ def test_learning_goes_on_exactly(tmp_path: Path) -> None:
         assert torch.equal(again.memory.state()[name], tensor)
 
 
+def test_loaded_moments_lie_in_memory_as_their_parameters_do(learned: Learned, tmp_path: Path) -> None:
+    """A fused Adam, as on a GPU, refuses any other order."""
+    learned().save(tmp_path / "learner")
+    players = ICTRL.load(tmp_path / "learner")._players
+    assert not all(parameter.is_contiguous() for parameter in players.encoder.parameters())
+    for optimiser in (players.encoder_optimiser, players.decoder_optimiser):
+        for parameter, state in optimiser.state.items():
+            assert {parameter.stride()} == {state[name].stride() for name in ("exp_avg", "exp_avg_sq")}
+
+
 def test_a_learner_that_has_learned_nothing_can_be_saved(tmp_path: Path) -> None:
     ICTRL(tiny_recipe()).save(tmp_path / "new")
     again = ICTRL.load(str(tmp_path / "new"))

@@ -6,7 +6,7 @@ from conftest import pictures, tiny_recipe
 
 import ictrl.supply
 from ictrl import ICTRL
-from ictrl.supply import Supply
+from ictrl.supply import Supply, shown
 
 ROWS = torch.tensor([5, 3, 8, 1, 0, 7, 2, 6, 9]).split(4)
 
@@ -18,7 +18,7 @@ def test_batches_are_the_rows_asked_for(streamed: bool, device: str) -> None:
     assert len(supply) == 10
     rows = [part.to(device) for part in ROWS]
     for _ in range(3):  # buffers are used again and again
-        batches = [batch.clone() for batch in supply.batches(rows)]
+        batches = [supply.pixels(*given).clone() for given in supply.batches(rows)]
         assert [batch.device.type for batch in batches] == [device] * 3
         assert all(torch.equal(batch.cpu(), images[part]) for batch, part in zip(batches, ROWS, strict=True))
 
@@ -40,3 +40,23 @@ def test_a_streamed_task_is_learned_like_one_on_the_device(monkeypatch: pytest.M
         learner.learn(*pictures([0, 1]))
         outcomes.append(torch.cat([parameter.detach().flatten() for parameter in learner.encoder.parameters()]))
     assert torch.allclose(outcomes[0], outcomes[1], atol=2e-3)
+
+
+def test_what_is_shown_is_the_image_mirrored_and_elsewhere(device: str) -> None:
+    images = torch.randint(256, (100, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(images.float(), (2, 2, 2, 2), mode="replicate")
+    flipped = torch.arange(100) % 2
+    moves = torch.stack([torch.arange(100) % 5, torch.arange(100) // 5 % 5]) - 2
+    seen = shown(images.to(device), flipped.to(device), moves.to(device), torch.float32).cpu()
+    for i in range(100):
+        i_down, i_right = (moves[:, i] + 2).tolist()
+        whole = padded[i].flip(-1) if flipped[i] else padded[i]
+        assert torch.allclose(seen[i], whole[:, i_down : i_down + 8, i_right : i_right + 8] / 127.5 - 1, atol=1e-6)
+    still = shown(images.to(device), torch.zeros_like(flipped).to(device), None, torch.float32).cpu()
+    assert torch.allclose(still, images / 127.5 - 1, atol=1e-6)
+
+
+def test_black_and_white_are_the_ends_of_the_range(device: str) -> None:
+    ends = torch.tensor([0, 255], dtype=torch.uint8, device=device).view(1, 1, 1, 2)
+    still = torch.zeros(1, dtype=torch.long, device=device)
+    assert shown(ends, still, None, torch.bfloat16).flatten().tolist() == [-1, 1]

@@ -1,23 +1,84 @@
-"""Nearest subspace: a feature belongs to the class whose subspace it lies closest to.
+"""Which class a feature belongs to: the one whose residual is smallest. Nothing is trained.
 
-Class j is the affine subspace through its mean μⱼ along its leading principal components Uⱼ, and an image's residual to
-it is ‖(I − UⱼUⱼᵀ)(z − μⱼ)‖². Nothing is trained. The same formula serves both protocols: under *memory* μⱼ and Uⱼ come
-from the moments the learner kept, under *reencoded* from features of all old images under the current encoder, which
-only someone who kept those images can compute.
+Two ways to take a class's residual, both from its mean μⱼ and covariance Σⱼ alone:
+
+- *nearest subspace*, the paper's: the squared distance ‖(I − UⱼUⱼᵀ)(z − μⱼ)‖² to the affine subspace through the mean
+  along the leading principal components Uⱼ;
+- *Gaussian*: (z − μⱼ)ᵀ Sⱼ⁻¹ (z − μⱼ) + log det Sⱼ, the surprise at z, where Sⱼ lies between the class's own covariance,
+  the mean of all classes' and a sphere. Small eigenvalues of Σⱼ are badly known, and do not survive the encoder's
+  drift; what all classes say together is known well.
+
+The same formulas serve both protocols: under *memory* the moments are those the learner kept, under *reencoded* those
+of all old images under the current encoder, which only someone who kept these images can compute.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
 from ictrl.memory import Memory
 
+SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a class may be the same
+
 
 @dataclass(frozen=True)
-class NearestSubspace:
+class Moments:
+    """Mean and covariance of each class, labels ascending."""
+
+    labels: Int[Tensor, " k"]
+    means: Float[Tensor, "k d"]
+    covariances: Float[Tensor, "k d d"]
+
+    @classmethod
+    def of_memory(cls, memory: Memory) -> "Moments":
+        """The *memory* protocol: nothing but what was stored."""
+        if not memory:
+            raise InputError("Expected a memory of at least one class but got an empty one: learn a task first.")
+        labels = sorted(memory)
+        means = torch.stack([memory[label].mean for label in labels])
+        covariances = torch.stack([memory[label].covariance for label in labels])
+        return cls(torch.tensor(labels, device=means.device), means, covariances)
+
+    @classmethod
+    def of_features(cls, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> "Moments":
+        """The *reencoded* protocol: features of images of every class, old ones included."""
+        labels = y.unique()
+        groups = [Z[y == label] for label in labels]
+        means = torch.stack([group.mean(0) for group in groups])
+        covariances = torch.stack(
+            [(group - mean).T @ (group - mean) / len(group) for group, mean in zip(groups, means)]
+        )
+        return cls(labels, means, covariances)
+
+
+class Classifier(ABC):
+    labels: Int[Tensor, " k"]
+
+    @abstractmethod
+    def residuals(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """What each class does not explain of each feature."""
+
+    def judge(self, views: Float[Tensor, "views n d"]) -> Float[Tensor, "n k"]:
+        """Residuals of images of which there are several views, added up."""
+        return self.residuals(views.flatten(0, 1)).unflatten(0, views.shape[:2]).sum(0)
+
+    def predict(self, Z: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
+        return self.labels[self.residuals(Z).argmin(1)]
+
+
+def classifier_of(moments: Moments, config: ClassifierConfig) -> Classifier:
+    if config.kind == "gaussian":
+        return GaussianClassifier.from_moments(moments, pooled=config.pooled, shrinkage=config.shrinkage)
+    return NearestSubspace.from_moments(moments, components=config.components, energy=config.energy)
+
+
+@dataclass(frozen=True)
+class NearestSubspace(Classifier):
     labels: Int[Tensor, " k"]
     means: Float[Tensor, "k d"]
     bases: Float[Tensor, "k d q"]
@@ -25,18 +86,12 @@ class NearestSubspace:
 
     @classmethod
     def from_moments(
-        cls,
-        labels: Int[Tensor, " k"],
-        means: Float[Tensor, "k d"],
-        covariances: Float[Tensor, "k d d"],
-        *,
-        components: int | None = None,
-        energy: float | None = None,
+        cls, moments: Moments, *, components: int | None = None, energy: float | None = None
     ) -> "NearestSubspace":
         """Subspaces of `components` dimensions, or of as many a class as keep a share `energy` of its variance."""
         if (components is None) == (energy is None):
             raise InputError(f"Expected either components or energy but got components={components}, energy={energy}.")
-        values, vectors = torch.linalg.eigh(covariances)
+        values, vectors = torch.linalg.eigh(moments.covariances)
         values, vectors = values.flip(-1).clamp(min=0), vectors.flip(-1)  # largest first
         # rounding leaves directions that the class does not have: they must not count as part of its subspace
         d = values.shape[-1]
@@ -47,39 +102,7 @@ class NearestSubspace:
             before = values.cumsum(-1) - values  # variance kept without this component
             present &= before < energy * values.sum(-1, keepdim=True)
         widest = max(1, int(present.sum(-1).max()))
-        return cls(labels, means, (vectors * present[:, None, :])[..., :widest].contiguous())
-
-    @classmethod
-    def from_memory(
-        cls, memory: Memory, *, components: int | None = None, energy: float | None = None
-    ) -> "NearestSubspace":
-        """The *memory* protocol: nothing but what was stored."""
-        if not memory:
-            raise InputError("Expected a memory of at least one class but got an empty one: learn a task first.")
-        labels = sorted(memory)
-        means = torch.stack([memory[label].mean for label in labels])
-        covariances = torch.stack([memory[label].covariance for label in labels])
-        return cls.from_moments(
-            torch.tensor(labels, device=means.device), means, covariances, components=components, energy=energy
-        )
-
-    @classmethod
-    def from_features(
-        cls,
-        Z: Float[Tensor, "n d"],
-        y: Int[Tensor, " n"],
-        *,
-        components: int | None = None,
-        energy: float | None = None,
-    ) -> "NearestSubspace":
-        """The *reencoded* protocol: features of images of every class, old ones included."""
-        labels = y.unique()
-        groups = [Z[y == label] for label in labels]
-        means = torch.stack([group.mean(0) for group in groups])
-        covariances = torch.stack(
-            [(group - mean).T @ (group - mean) / len(group) for group, mean in zip(groups, means)]
-        )
-        return cls.from_moments(labels, means, covariances, components=components, energy=energy)
+        return cls(moments.labels, moments.means, (vectors * present[:, None, :])[..., :widest].contiguous())
 
     def residuals(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Squared distance of each feature to each class's subspace."""
@@ -88,5 +111,28 @@ class NearestSubspace:
         centred = torch.cdist(Z, self.means, compute_mode="donot_use_mm_for_euclid_dist").square()
         return (centred - projected.square().sum(-1)).clamp(min=0)
 
-    def predict(self, Z: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
-        return self.labels[self.residuals(Z).argmin(1)]
+
+@dataclass(frozen=True)
+class GaussianClassifier(Classifier):
+    labels: Int[Tensor, " k"]
+    means: Float[Tensor, "k d"]
+    whiteners: Float[Tensor, "k d d"]
+    """Wⱼ with Sⱼ⁻¹ = WⱼᵀWⱼ"""
+    log_dets: Float[Tensor, " k"]
+
+    @classmethod
+    def from_moments(cls, moments: Moments, *, pooled: float, shrinkage: float) -> "GaussianClassifier":
+        """Sⱼ = (1 − s)Cⱼ + s tr(Cⱼ)/d I with Cⱼ = (1 − p)Σⱼ + p Σ̄, p the pooled share and s the shrinkage."""
+        covariances = moments.covariances
+        d = covariances.shape[-1]
+        C = (1 - pooled) * covariances + pooled * covariances.mean(0)
+        spheres = C.diagonal(dim1=1, dim2=2).mean(1).clamp(min=SMALLEST)
+        eye = torch.eye(d, dtype=C.dtype, device=C.device)
+        L = torch.linalg.cholesky((1 - shrinkage) * C + shrinkage * spheres[:, None, None] * eye)
+        whiteners = torch.linalg.solve_triangular(L, eye, upper=False)
+        return cls(moments.labels, moments.means, whiteners, 2 * L.diagonal(dim1=1, dim2=2).log().sum(1))
+
+    def residuals(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Surprise at each feature in each class: squared distance in the class's own measure, plus its volume."""
+        classes = zip(self.means, self.whiteners, self.log_dets)  # one by one: nothing of size n·k·d is formed
+        return torch.stack([((Z - mean) @ W.T).square().sum(1) + log_det for mean, W, log_det in classes], dim=1)

@@ -91,14 +91,25 @@ class MemoryConfig:
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """The nearest-subspace classifier."""
+    """How an image's class is told from the stored means and covariances."""
 
+    kind: Literal["subspace", "gaussian"] = "subspace"
+    """the nearest subspace (paper), or the likeliest Gaussian, beyond the paper"""
     components: int | None = 15
-    """dimension of every class's subspace; None to choose it by energy"""
+    """subspace: its dimension in every class; None to choose it by energy"""
     energy: float | None = None
-    """share of each class's variance that its subspace keeps, from 0 to 1; needs components None"""
+    """subspace: share of each class's variance that it keeps, from 0 to 1; needs components None"""
+    pooled: float = 0.8
+    """gaussian: how much of the covariance is the mean over all classes, from 0 to 1"""
+    shrinkage: float = 0.3
+    """gaussian: how much of the covariance is the same in all directions, above 0 and up to 1"""
+    mirrored: bool = False
+    """look at the mirror image of every image too, and add up what is seen; for pictures that may be mirrored"""
 
     def __post_init__(self) -> None:
+        _require(self.kind in ("subspace", "gaussian"), self, "kind", '"subspace" or "gaussian"')
+        _require(0 <= self.pooled <= 1, self, "pooled", "from 0 to 1")
+        _require(0 < self.shrinkage <= 1, self, "shrinkage", "above 0 and at most 1")
         if (self.components is None) == (self.energy is None):
             raise ConfigError(
                 "Expected exactly one of classifier.components and classifier.energy but got "

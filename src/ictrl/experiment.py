@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 import ictrl
-from ictrl.classifier import NearestSubspace
+from ictrl.classifier import Moments, classifier_of
 from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
@@ -283,20 +283,20 @@ def reencoded(learner: ICTRL, tasks: list[Task]) -> Predictions:
 
 
 Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
-"""of each task: features and labels of its training images, and of its test images"""
+"""of each task: features and labels of its training images, and views and labels of its test images"""
 
 
 def _features(learner: ICTRL, tasks: list[Task]) -> Features:
     return [
-        (learner.features(task.images), task.labels, learner.features(task.test_images), task.test_labels)
+        (learner.features(task.images), task.labels, learner.views(task.test_images), task.test_labels)
         for task in tasks
     ]
 
 
 def _refitted(learner: ICTRL, features: Features) -> Predictions:
     Z, y = (torch.cat(parts) for parts in list(zip(*features))[:2])
-    classifier = NearestSubspace.from_features(Z, y.to(Z.device), **vars(learner.recipe.classifier))
-    return [(test_labels, classifier.predict(Z_test).cpu()) for _, _, Z_test, test_labels in features]
+    classifier = classifier_of(Moments.of_features(Z, y.to(Z.device)), learner.recipe.classifier)
+    return [(labels, classifier.labels[classifier.judge(views).argmin(1)].cpu()) for _, _, views, labels in features]
 
 
 def _never_learning(learner: ICTRL, tasks: list[Task]) -> list[list[float]]:
@@ -327,7 +327,7 @@ def replay_recognised(learner: ICTRL) -> float:
     Z, y = learner.memory.gaussians().sample(REPLAYED, generator)
     with torch.no_grad():
         Z_hat = torch.cat([learner.encoder(learner.decoder(part)) for part in Z.split(2048)])
-    classifier = NearestSubspace.from_memory(learner.memory, **vars(learner.recipe.classifier))
+    classifier = classifier_of(Moments.of_memory(learner.memory), learner.recipe.classifier)
     labels = torch.tensor(list(learner.memory), device=Z.device)[y]
     return float((classifier.predict(Z_hat) == labels).double().mean())
 

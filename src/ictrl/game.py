@@ -28,7 +28,7 @@ from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
 from ictrl.rates import ClassLayout, class_layout
 from ictrl.stopwatch import Lap, Stopwatch, untimed
-from ictrl.supply import Supply
+from ictrl.supply import Supply, shown
 
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
 
@@ -261,15 +261,15 @@ def play(
         resume.restore()
     tally = _Tally()
 
-    def step(pixels: Tensor, rows: Tensor) -> None:
+    def step(rows: Tensor, *sent: Tensor) -> None:
         with lap("images and old features"):
-            flipped = torch.zeros_like(rows)
+            flipped, moves = torch.zeros_like(rows), None
             if game.flips:
                 flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
-                pixels = torch.where(flipped[:, None, None, None] > 0, pixels.flip(-1), pixels)
             if game.shifts:
-                pixels = shifted(pixels, game.shifts, generator)
-            X = to_float(pixels).to(players.encoder.precision)
+                most = game.shifts
+                moves = torch.randint(-most, most + 1, (2, len(rows)), generator=generator, device=rows.device)
+            X = shown(supply.pixels(rows, *sent), flipped, moves, players.encoder.precision)
             Z_before = None
             if features_before is not None:
                 Z_before = features_before[flipped, rows]
@@ -286,8 +286,8 @@ def play(
             if game.schedule == "cosine":
                 players.set_rate(game.learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs)))
             batches = _equal_batches(len(supply), size, generator, y.device)
-            for pixels, rows in zip(supply.batches(batches), batches):
-                captured(pixels, rows)
+            for given in supply.batches(batches):
+                captured(*given)
             means = tally.means(len(batches))
             if stopwatch is not None:
                 stopwatch.read(len(batches))
@@ -349,20 +349,10 @@ def _features_before(encoder: Encoder, supply: Supply, flips: bool) -> Float[Ten
     with torch.no_grad():
         parts = [
             torch.stack([encoder(to_float(p)) for p in ((pixels, pixels.flip(-1)) if flips else (pixels,))])
-            for pixels in supply.batches(rows)
+            for given in supply.batches(rows)
+            for pixels in [supply.pixels(*given)]
         ]
     return torch.cat(parts, dim=1)
-
-
-def shifted(pixels: UInt8[Tensor, "n c h w"], most: int, generator: torch.Generator) -> UInt8[Tensor, "n c h w"]:
-    """Each image moved by up to `most` pixels either way; what comes in at an edge repeats the edge."""
-    n, c, h, w = pixels.shape
-    device = pixels.device
-    down, right = torch.randint(-most, most + 1, (2, n, 1), generator=generator, device=device)
-    rows = (torch.arange(h, device=device) + down).clamp_(0, h - 1)  # (n, h)
-    columns = (torch.arange(w, device=device) + right).clamp_(0, w - 1)  # (n, w)
-    image, channel = torch.arange(n, device=device), torch.arange(c, device=device)
-    return pixels[image[:, None, None, None], channel[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
 
 
 def _loop(Z_hat: Float[Tensor, "m d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, ""]:

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int, UInt8
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ictrl.classifier import NearestSubspace
+from ictrl.classifier import Classifier, Moments, classifier_of
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.game import CHUNK, EpochReport, Players, Progress, Resume, play
@@ -63,7 +63,7 @@ class ICTRL:
         self.seed = whole_number(recipe.seed if seed is None else seed, "seed", least=0)
         self.device = resolve_device(recipe.device if device is None else device)
         self.memory = Memory()
-        self._classifier: NearestSubspace | None = None
+        self._classifier: Classifier | None = None
         # drawn on the CPU whatever the device, so that a seed means the same initial networks everywhere
         initial = torch.Generator().manual_seed(self.seed)
         shape = (
@@ -192,24 +192,29 @@ class ICTRL:
     def predict(self, images: Images) -> Images:
         """The label of each image, from memory alone."""
         classifier = self._memory_classifier("predict")
-        X = self._checked(images)
-        return like(classifier.predict(self._features(X)), images)
+        return like(classifier.labels[classifier.judge(self.views(images)).argmin(1)], images)
 
     def residuals(self, images: Images) -> Images:
-        """Squared distance of each image's features to the subspace of each of `classes_`: (n, classes)."""
+        """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
         classifier = self._memory_classifier("residuals")
-        X = self._checked(images)
-        return like(classifier.residuals(self._features(X)), images)
+        return like(classifier.judge(self.views(images)), images)
 
     def score(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> float:
         """Share of the images whose label is predicted, from memory alone."""
         expected = checked_labels(labels, len(images))
-        predicted = self._memory_classifier("score").predict(self.features(images))
+        self._memory_classifier("score")
+        predicted = self.predict(torch.as_tensor(images))
         return float((predicted.cpu() == expected).float().mean())
 
     def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
         """Unit-length features under the encoder as it is now, on the learner's device."""
         return self._features(self._checked(images))
+
+    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
+        """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
+        X = self._checked(images)
+        seen = (X, X.flip(-1)) if self.recipe.classifier.mirrored else (X,)
+        return torch.stack([self._features(view) for view in seen])
 
     def reconstruct(self, images: Images) -> Images:
         """g(f(x)): each image as the learner sees it, uint8."""
@@ -249,11 +254,11 @@ class ICTRL:
                 parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
         return torch.cat(parts)
 
-    def _memory_classifier(self, caller: str) -> NearestSubspace:
+    def _memory_classifier(self, caller: str) -> Classifier:
         if not self.memory:
             raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
         if self._classifier is None:
-            self._classifier = NearestSubspace.from_memory(self.memory, **vars(self.recipe.classifier))
+            self._classifier = classifier_of(Moments.of_memory(self.memory), self.recipe.classifier)
         return self._classifier
 
     # keeping it

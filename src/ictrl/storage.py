@@ -126,4 +126,6 @@ def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -
         expected = tuple(parameters[index].shape) if 0 <= index < len(parameters) else None
         if set(values) != {"step", "exp_avg", "exp_avg_sq"} or set(shapes.values()) != {expected}:
             raise ValueError(f"optimiser state {index} has {shapes} for a parameter of shape {expected}")
+        for name in shapes:  # in memory as the parameter lies: files know one order, and a fused Adam insists
+            values[name] = torch.empty_like(parameters[index]).copy_(values[name])
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

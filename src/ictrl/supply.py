@@ -1,14 +1,17 @@
 """Where a task's images wait for their turn: on the device if they fit there, otherwise in the host's memory.
 
 What waits on the host is sent through two page-locked buffers on a stream of its own: while the device plays one batch,
-the next one is put together and on its way.
+the next one is put together and on its way. `shown` is what a network sees of an image.
 """
 
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
+
+from ictrl.kernels import gpu
+from ictrl.networks import to_float
 
 SHARE = 0.5  # of the device's free memory that images may take; the rest is for the players
 
@@ -24,13 +27,17 @@ class Supply:
     def __len__(self) -> int:
         return len(self.images)
 
-    def batches(self, rows: Sequence[Int[Tensor, " _"]]) -> Iterator[UInt8[Tensor, "_ c h w"]]:
-        """The images of these rows, batch after batch."""
+    def batches(self, rows: Sequence[Int[Tensor, " _"]]) -> Iterator[tuple[Tensor, ...]]:
+        """Batch after batch what `pixels` is to be told: rows, and their images where these had to be sent."""
         if self.streamed:
-            yield from self._stream([part.to(self.images.device) for part in rows])
+            yield from zip(rows, self._stream([part.to(self.images.device) for part in rows]))
         else:
             for part in rows:
-                yield self.images[part]
+                yield (part,)
+
+    def pixels(self, rows: Int[Tensor, " _"], sent: Tensor | None = None) -> UInt8[Tensor, "_ c h w"]:
+        """The images of these rows, on the device."""
+        return self.images[rows] if sent is None else sent
 
     def _stream(self, rows: list[Tensor]) -> Iterator[Tensor]:
         if self.device.type != "cuda":
@@ -51,6 +58,35 @@ class Supply:
             play.wait_event(event)
             batch.record_stream(play)
             yield batch
+
+
+def shown(
+    pixels: UInt8[Tensor, "n c h w"],
+    flipped: Int[Tensor, " n"],
+    moves: Int[Tensor, "2 n"] | None,
+    dtype: torch.dtype,
+) -> Float[Tensor, "n c h w"]:
+    """Images mirrored where `flipped`, then moved by so many pixels down and right, as numbers from −1 to 1.
+
+    What comes in at an edge repeats the edge.
+    """
+    if fast := gpu(pixels):
+        return fast.shown(pixels, flipped, moves, dtype)
+    pixels = torch.where(flipped[:, None, None, None] != 0, pixels.flip(-1), pixels)
+    if moves is not None:
+        pixels = _moved(pixels, *moves[:, :, None])
+    return to_float(pixels).to(dtype)
+
+
+def _moved(
+    pixels: UInt8[Tensor, "n c h w"], down: Int[Tensor, "n 1"], right: Int[Tensor, "n 1"]
+) -> UInt8[Tensor, "n c h w"]:
+    n, c, h, w = pixels.shape
+    device = pixels.device
+    rows = (torch.arange(h, device=device) + down).clamp_(0, h - 1)  # (n, h)
+    columns = (torch.arange(w, device=device) + right).clamp_(0, w - 1)  # (n, w)
+    image, channel = torch.arange(n, device=device), torch.arange(c, device=device)
+    return pixels[image[:, None, None, None], channel[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
 
 
 def _fits(images: Tensor, device: torch.device) -> bool:

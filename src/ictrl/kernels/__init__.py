@@ -16,7 +16,7 @@ ENABLED = True  # False: plain PyTorch on a GPU too, to compare with
 
 def gpu(x: Tensor) -> ModuleType | None:
     """The module of kernels that can work on this tensor, if any."""
-    suits = x.is_cuda and x.numel() > 0 and x.dtype in (torch.float32, torch.bfloat16)
+    suits = x.is_cuda and x.numel() > 0 and x.dtype in (torch.float32, torch.bfloat16, torch.uint8)
     return _load() if ENABLED and suits else None
 
 

@@ -2,6 +2,7 @@
 
 from ictrl.kernels.image import image_convolution, normed_image
 from ictrl.kernels.norm import leaky_norm
+from ictrl.kernels.pixels import shown
 from ictrl.kernels.rate import WIDEST, coding_rates
 
-__all__ = ["image_convolution", "normed_image", "leaky_norm", "coding_rates", "WIDEST"]
+__all__ = ["image_convolution", "normed_image", "leaky_norm", "shown", "coding_rates", "WIDEST"]
