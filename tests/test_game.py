@@ -274,6 +274,13 @@ def test_batches_are_equal_and_no_larger_than_asked(
     assert sizes == [40 // steps] * steps
 
 
+def test_turns_are_classes_while_a_task_is_learned() -> None:
+    """With one class there is nothing to tell apart; with its four turns there is."""
+    straight, turned = (play_first_task(players(), replace(GAME, turns=turns), [0])[-1] for turns in (False, True))
+    assert abs(straight.terms["encoder.reduction"]) < 1e-4
+    assert turned.terms["encoder.reduction"] > 0.01
+
+
 def test_one_optimiser_serves_all_tasks() -> None:
     pair = players()
     play_first_task(pair, GAME, [0, 1])
@@ -342,13 +349,13 @@ def test_a_recorded_step_does_what_a_plain_one_does(resample: str, monkeypatch: 
 def test_the_fast_path_does_what_plain_pytorch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's networks: recorded and with kernels, against PyTorch's operations one by one.
 
-    Where a gradient is nearly 0, rounding decides its sign, and Adam makes a whole step of it: of a few parameters in a
-    thousand nothing can be said. All others agree within 1e-4.
+    Where a gradient is nearly 0, rounding decides its sign, and Adam makes a whole step of it: of a few parameters in
+    ten thousand nothing can be said. All others agree within 1e-4.
     """
     before, fast = ten_steps(32, 64, 128, "step")
     monkeypatch.setattr("ictrl.capture.PLAIN_CALLS", 10**9)
     monkeypatch.setattr("ictrl.kernels.ENABLED", False)
     _, plain = ten_steps(32, 64, 128, "step")
     apart = (fast - plain).abs()
-    assert float((apart > 1e-4).float().mean()) < 0.005
+    assert float((apart > 1e-4).float().mean()) < 0.001
     assert float(apart.square().mean().sqrt()) < 0.05 * float((plain - before).square().mean().sqrt())

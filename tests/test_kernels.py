@@ -116,15 +116,16 @@ def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_pixels_are_shown(moved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("moved", "turned"), [(False, False), (True, False), (True, True)])
+def test_pixels_are_shown(moved: bool, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     random = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (7, 3, 6, 10), dtype=torch.uint8, generator=random).to(DEVICE)
+    pixels = torch.randint(256, (7, 3, 6, 6 if turned else 10), dtype=torch.uint8, generator=random).to(DEVICE)
     flipped = torch.randint(2, (7,), generator=random).to(DEVICE)
     moves = torch.randint(-3, 4, (2, 7), generator=random).to(DEVICE) if moved else None
+    quarters = torch.arange(7, device=DEVICE) % 4 if turned else None
     monkeypatch.setattr(kernels, "ENABLED", False)
-    expected = supply.shown(pixels, flipped, moves, torch.float32)
-    agree((fast.shown(pixels, flipped, moves, torch.float32),), (expected,), 1e-6)
+    expected = supply.shown(pixels, flipped, moves, quarters, torch.float32)
+    agree((fast.shown(pixels, flipped, moves, quarters, torch.float32),), (expected,), 1e-6)
 
 
 @pytest.mark.parametrize(("matrices", "d"), [(1, 1), (3, 5), (4, 32), (2, 40), (2, 128)])

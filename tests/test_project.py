@@ -27,6 +27,7 @@ ROOMS = [
     "objectives",
     "memory",
     "classifier",
+    "averages",
     "capture",
     "stopwatch",
     "supply",

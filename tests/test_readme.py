@@ -74,6 +74,12 @@ def test_the_tables_are_those_of_the_results_files() -> None:
     assert results.experiments() == (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
 
+def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # where it finds its neighbour
+    measured = json.loads((ROOT / "docs" / "speed.json").read_text(encoding="utf-8"))
+    assert benchmark("speed").document(measured) == (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+
+
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
     published = json.loads((ROOT / "docs" / "results" / "digits.json").read_text())
     memory = [run["memory"]["last"] for run in published["runs"]["digits"]]

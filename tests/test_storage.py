@@ -182,12 +182,16 @@ def test_one_flipped_byte_is_found_wherever_it_is(learned: Learned, tmp_path: Pa
             ICTRL.load(tmp_path / "damaged")
 
 
-def test_a_task_stopped_after_any_epoch_goes_on_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("averaged", [0.0, 1.5])
+def test_a_task_stopped_after_any_epoch_goes_on_exactly(averaged: float, tmp_path: Path) -> None:
     recipe = tiny_recipe(
         anchors=AnchorsConfig(new=1.0, replayed=2.0),
         memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
-        game=GameConfig(epochs=4, first_epochs=3, batch=15, replay="frozen", resample="step", learning_rate=1e-3),
-    )
+        game=GameConfig(
+            epochs=4, first_epochs=3, batch=15, replay="frozen", resample="step", learning_rate=1e-3,
+            turns=averaged > 0, averaged=averaged,
+        ),
+    )  # fmt: skip
     tasks = [pictures([0, 1]), pictures([2, 3])]
     whole = ICTRL(recipe)
     for task in tasks:

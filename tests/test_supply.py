@@ -47,16 +47,26 @@ def test_what_is_shown_is_the_image_mirrored_and_elsewhere(device: str) -> None:
     padded = torch.nn.functional.pad(images.float(), (2, 2, 2, 2), mode="replicate")
     flipped = torch.arange(100) % 2
     moves = torch.stack([torch.arange(100) % 5, torch.arange(100) // 5 % 5]) - 2
-    seen = shown(images.to(device), flipped.to(device), moves.to(device), torch.float32).cpu()
+    seen = shown(images.to(device), flipped.to(device), moves.to(device), None, torch.float32).cpu()
     for i in range(100):
         i_down, i_right = (moves[:, i] + 2).tolist()
         whole = padded[i].flip(-1) if flipped[i] else padded[i]
         assert torch.allclose(seen[i], whole[:, i_down : i_down + 8, i_right : i_right + 8] / 127.5 - 1, atol=1e-6)
-    still = shown(images.to(device), torch.zeros_like(flipped).to(device), None, torch.float32).cpu()
+    still = shown(images.to(device), torch.zeros_like(flipped).to(device), None, None, torch.float32).cpu()
     assert torch.allclose(still, images / 127.5 - 1, atol=1e-6)
+
+
+def test_quarters_turn_what_was_mirrored_and_moved(device: str) -> None:
+    images = torch.randint(256, (8, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)).to(device)
+    flipped, moves = torch.arange(8, device=device) % 2, torch.arange(16, device=device).view(2, 8) % 5 - 2
+    straight = shown(images, flipped, moves, None, torch.float32)
+    turned = torch.arange(8, device=device) // 2
+    seen = shown(images, flipped, moves, turned, torch.float32)
+    for i in range(8):
+        assert torch.equal(seen[i], straight[i].rot90(i // 2, (1, 2)))
 
 
 def test_black_and_white_are_the_ends_of_the_range(device: str) -> None:
     ends = torch.tensor([0, 255], dtype=torch.uint8, device=device).view(1, 1, 1, 2)
     still = torch.zeros(1, dtype=torch.long, device=device)
-    assert shown(ends, still, None, torch.bfloat16).flatten().tolist() == [-1, 1]
+    assert shown(ends, still, None, None, torch.bfloat16).flatten().tolist() == [-1, 1]

@@ -101,7 +101,7 @@ class ClassifierConfig:
     """subspace: share of each class's variance that it keeps, from 0 to 1; needs components None"""
     pooled: float = 0.8
     """gaussian: how much of the covariance is the mean over all classes, from 0 to 1"""
-    shrinkage: float = 0.3
+    shrinkage: float = 0.2
     """gaussian: how much of the covariance is the same in all directions, above 0 and up to 1"""
     mirrored: bool = False
     """look at the mirror image of every image too, and add up what is seen; for pictures that may be mirrored"""
@@ -147,6 +147,11 @@ class GameConfig:
     """mirror half of the images left to right, at random"""
     shifts: int = 0
     """move each image by up to so many pixels up, down and sideways, at random"""
+    turns: bool = False
+    """turn each image by 0 to 3 quarters at random, and learn each turn as a class of its own, to be forgotten
+    afterwards: features that tell turns apart tell more of the classes to come"""
+    averaged: float = 0.0
+    """epochs over which both players' weights are averaged; their mean remains of a task. 0: the last weights"""
     schedule: Literal["constant", "cosine"] = "constant"
     """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
 
@@ -163,6 +168,7 @@ class GameConfig:
         _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
         _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
         _require(self.shifts >= 0, self, "shifts", "at least 0")
+        _require(_finite(self.averaged) and self.averaged >= 0, self, "averaged", "at least 0")
         _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
 
 

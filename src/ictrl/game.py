@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
+from ictrl.averages import Averages, learn_statistics_again
 from ictrl.capture import Captured, side_stream
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
@@ -30,6 +31,7 @@ from ictrl.rates import ClassLayout, class_layout
 from ictrl.stopwatch import Lap, Stopwatch, untimed
 from ictrl.supply import Supply, shown
 
+TURNS = 4  # quarters
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
 
 
@@ -64,6 +66,8 @@ class Players:
     decoder: Decoder
     encoder_optimiser: torch.optim.Adam
     decoder_optimiser: torch.optim.Adam
+    averages: Averages | None = None
+    """of their weights, while a task is being learned whose recipe asks for them"""
 
     @classmethod
     def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
@@ -250,8 +254,11 @@ def play(
     rules = Rules(objective, anchors, _copy(players.encoder) if held else None, game.replay == "frozen", lap)
     supply = Supply(images, y.device)
     # the encoder of before never changes: its features of images that come as they are need be computed only once
-    cached = held and not game.shifts
+    cached = held and not game.shifts and not game.turns
     features_before = _features_before(players.encoder, supply, game.flips) if cached else None
+
+    steps = -(-len(supply) // size)
+    players.averages = Averages((players.encoder, players.decoder), game.averaged * steps) if game.averaged else None
 
     # what was set up so far follows from the state at the task's beginning: a stopped task is set up again in the same
     # way, and only then put where it stopped
@@ -263,21 +270,28 @@ def play(
 
     def step(rows: Tensor, *sent: Tensor) -> None:
         with lap("images and old features"):
-            flipped, moves = torch.zeros_like(rows), None
+            flipped, moves, turned, labels, drawn = torch.zeros_like(rows), None, None, y[rows], classes
             if game.flips:
                 flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
             if game.shifts:
                 most = game.shifts
                 moves = torch.randint(-most, most + 1, (2, len(rows)), generator=generator, device=rows.device)
-            X = shown(supply.pixels(rows, *sent), flipped, moves, players.encoder.precision)
+            if game.turns:
+                turned = torch.randint(TURNS, rows.shape, generator=generator, device=rows.device)
+                old_classes = memory.classes if memory is not None else 0
+                labels = old_classes + TURNS * (labels - old_classes) + turned.to(labels.dtype)
+                drawn = old_classes + TURNS * (classes - old_classes)
+            X = shown(supply.pixels(rows, *sent), flipped, moves, turned, players.encoder.precision)
             Z_before = None
             if features_before is not None:
                 Z_before = features_before[flipped, rows]
             elif rules.encoder_before is not None:
                 with torch.no_grad():
                     Z_before = rules.encoder_before(X)
-            batch = _batch(X, Z_before, y[rows], memory, classes, players.encoder.feature_dim)
+            batch = _batch(X, Z_before, labels, memory, drawn, players.encoder.feature_dim)
         terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
+        if players.averages is not None:
+            players.averages.add()
         tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
 
     with side_stream(y.device), exact_float32():
@@ -295,6 +309,13 @@ def play(
             if progress is not None:
                 progress(EpochReport(epoch, epochs, means))
     players.set_rate(game.learning_rate)
+    if players.averages is not None:
+        players.averages.take()
+        players.averages = None
+        if old is None:
+            parts = supply.batches(_equal_batches(len(supply), size, generator, y.device))
+            upright = (to_float(supply.pixels(*given)) for given in parts)
+            learn_statistics_again(players.encoder, players.decoder, upright)
     players.train_statistics(False)
 
 

@@ -317,6 +317,8 @@ class ICTRL:
             "encoder_optimiser": optimiser_tensors(players.encoder_optimiser),
             "decoder_optimiser": optimiser_tensors(players.decoder_optimiser),
         }
+        if players.averages is not None:
+            groups["averages"] = players.averages.state()
         tensors = {f"{group}.{name}": tensor for group, state in groups.items() for name, tensor in state.items()}
         return {**tensors, "generator": self._generator.get_state()}
 
@@ -326,6 +328,8 @@ class ICTRL:
         players.decoder.load_state_dict(stored.group("decoder"))
         load_optimiser(players.encoder_optimiser, stored.group("encoder_optimiser"))
         load_optimiser(players.decoder_optimiser, stored.group("decoder_optimiser"))
+        if players.averages is not None:
+            players.averages.load(stored.group("averages"))
         if stored.device == self.device.type:  # random states of other kinds of devices mean nothing here
             self._generator.set_state(stored.tensors["generator"])
 
@@ -336,6 +340,7 @@ class ICTRL:
         states, random = snapshot
         for part, state in zip(self._players.parts, states):
             part.load_state_dict(state)
+        self._players.averages = None
         self._players.train_statistics(False)
         self._generator.set_state(random)
 

@@ -64,17 +64,22 @@ def shown(
     pixels: UInt8[Tensor, "n c h w"],
     flipped: Int[Tensor, " n"],
     moves: Int[Tensor, "2 n"] | None,
+    turned: Int[Tensor, " n"] | None,
     dtype: torch.dtype,
 ) -> Float[Tensor, "n c h w"]:
-    """Images mirrored where `flipped`, then moved by so many pixels down and right, as numbers from −1 to 1.
+    """Images mirrored where `flipped`, moved by so many pixels down and right, turned by so many quarters.
 
-    What comes in at an edge repeats the edge.
+    What comes in at an edge repeats the edge. Pixels become numbers from −1 to 1.
     """
     if fast := gpu(pixels):
-        return fast.shown(pixels, flipped, moves, dtype)
+        return fast.shown(pixels, flipped, moves, turned, dtype)
     pixels = torch.where(flipped[:, None, None, None] != 0, pixels.flip(-1), pixels)
     if moves is not None:
         pixels = _moved(pixels, *moves[:, :, None])
+    if turned is not None:
+        for quarters in (1, 2, 3):
+            turn = turned[:, None, None, None] == quarters
+            pixels = torch.where(turn, pixels.rot90(quarters, (2, 3)), pixels)
     return to_float(pixels).to(dtype)
 
 
