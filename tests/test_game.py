@@ -276,7 +276,9 @@ def test_batches_are_equal_and_no_larger_than_asked(
 
 def test_turns_are_classes_while_a_task_is_learned() -> None:
     """With one class there is nothing to tell apart; with its four turns there is."""
-    straight, turned = (play_first_task(players(), replace(GAME, turns=turns), [0])[-1] for turns in (False, True))
+    straight, turned = (
+        play_first_task(players(), replace(GAME, first_turns=turns), [0])[-1] for turns in (False, True)
+    )
     assert abs(straight.terms["encoder.reduction"]) < 1e-4
     assert turned.terms["encoder.reduction"] > 0.01
 

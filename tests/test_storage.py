@@ -189,7 +189,7 @@ def test_a_task_stopped_after_any_epoch_goes_on_exactly(averaged: float, tmp_pat
         memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
         game=GameConfig(
             epochs=4, first_epochs=3, batch=15, replay="frozen", resample="step", learning_rate=1e-3,
-            turns=averaged > 0, averaged=averaged,
+            first_turns=averaged > 0, averaged=averaged,
         ),
     )  # fmt: skip
     tasks = [pictures([0, 1]), pictures([2, 3])]

@@ -147,9 +147,9 @@ class GameConfig:
     """mirror half of the images left to right, at random"""
     shifts: int = 0
     """move each image by up to so many pixels up, down and sideways, at random"""
-    turns: bool = False
-    """turn each image by 0 to 3 quarters at random, and learn each turn as a class of its own, to be forgotten
-    afterwards: features that tell turns apart tell more of the classes to come"""
+    first_turns: bool = False
+    """in the first task, turn each image by 0 to 3 quarters at random and learn each turn as a class of its own, to be
+    forgotten afterwards: features that tell turns apart know more about classes to come"""
     averaged: float = 0.0
     """epochs over which both players' weights are averaged; their mean remains of a task. 0: the last weights"""
     schedule: Literal["constant", "cosine"] = "constant"

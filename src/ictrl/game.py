@@ -241,7 +241,7 @@ def play(
     Images may lie anywhere; labels lie on the players' device.
     """
     players.train_statistics(old is None)
-    if classes < 2**15:  # the fewer bits, the faster a GPU sorts labels
+    if TURNS * classes < 2**15:  # the fewer bits, the faster a GPU sorts labels
         y, old = y.short(), old and replace(old, labels=old.labels.short())
     if old is None:
         memory, epochs, size, held = None, game.first_epochs, game.first_batch, False
@@ -254,9 +254,11 @@ def play(
     rules = Rules(objective, anchors, _copy(players.encoder) if held else None, game.replay == "frozen", lap)
     supply = Supply(images, y.device)
     # the encoder of before never changes: its features of images that come as they are need be computed only once
-    cached = held and not game.shifts and not game.turns
+    cached = held and not game.shifts
     features_before = _features_before(players.encoder, supply, game.flips) if cached else None
 
+    turns = game.first_turns and old is None
+    told_apart = TURNS * classes if turns else classes
     steps = -(-len(supply) // size)
     players.averages = Averages((players.encoder, players.decoder), game.averaged * steps) if game.averaged else None
 
@@ -270,17 +272,15 @@ def play(
 
     def step(rows: Tensor, *sent: Tensor) -> None:
         with lap("images and old features"):
-            flipped, moves, turned, labels, drawn = torch.zeros_like(rows), None, None, y[rows], classes
+            flipped, moves, turned, labels = torch.zeros_like(rows), None, None, y[rows]
             if game.flips:
                 flipped = torch.randint(2, rows.shape, generator=generator, device=rows.device)
             if game.shifts:
                 most = game.shifts
                 moves = torch.randint(-most, most + 1, (2, len(rows)), generator=generator, device=rows.device)
-            if game.turns:
+            if turns:
                 turned = torch.randint(TURNS, rows.shape, generator=generator, device=rows.device)
-                old_classes = memory.classes if memory is not None else 0
-                labels = old_classes + TURNS * (labels - old_classes) + turned.to(labels.dtype)
-                drawn = old_classes + TURNS * (classes - old_classes)
+                labels = TURNS * labels + turned.to(labels.dtype)
             X = shown(supply.pixels(rows, *sent), flipped, moves, turned, players.encoder.precision)
             Z_before = None
             if features_before is not None:
@@ -288,7 +288,7 @@ def play(
             elif rules.encoder_before is not None:
                 with torch.no_grad():
                     Z_before = rules.encoder_before(X)
-            batch = _batch(X, Z_before, labels, memory, drawn, players.encoder.feature_dim)
+            batch = _batch(X, Z_before, labels, memory, told_apart, players.encoder.feature_dim)
         terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
         if players.averages is not None:
             players.averages.add()
