@@ -91,8 +91,9 @@ class NearestSubspace(Classifier):
         """Subspaces of `components` dimensions, or of as many a class as keep a share `energy` of its variance."""
         if (components is None) == (energy is None):
             raise InputError(f"Expected either components or energy but got components={components}, energy={energy}.")
-        values, vectors = torch.linalg.eigh(moments.covariances)
-        values, vectors = values.flip(-1).clamp(min=0), vectors.flip(-1)  # largest first
+        device = moments.means.device
+        values, vectors = torch.linalg.eigh(moments.covariances.cpu())  # small: a GPU takes far longer
+        values, vectors = values.flip(-1).clamp(min=0).to(device), vectors.flip(-1).to(device)  # largest first
         # rounding leaves directions that the class does not have: they must not count as part of its subspace
         d = values.shape[-1]
         present = values > d * torch.finfo(values.dtype).eps * values[:, :1]  # (k, d)

@@ -11,6 +11,7 @@ no feature of an image outlives the call that brought it. A call succeeds or lea
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from ictrl.inputs import (
     resolve_device,
     whole_number,
 )
-from ictrl.memory import Memory, fit_transport, form_class_memory
+from ictrl.memory import ClassMemory, Memory, fit_transport, form_class_memory, merged
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
 from ictrl.recipefiles import differences
+from ictrl.recognition import Recognition, recognise
 from ictrl.stopwatch import Stopwatch
 from ictrl.storage import (
     LEARNER,
@@ -47,6 +49,18 @@ from ictrl.storage import (
     read_stored,
     write_stored,
 )
+
+
+@dataclass(frozen=True)
+class Review:
+    """What became of images that were reviewed."""
+
+    label: int | None
+    """the class that was learned again; None if nothing was changed"""
+    recognition: Recognition
+    """what the images were taken for"""
+    reason: str | None
+    """why nothing was changed"""
 
 
 class ICTRL:
@@ -125,29 +139,65 @@ class ICTRL:
         y = checked_labels(labels, len(X))
         check_new_classes(y, self.memory)
         stopped = self._stopped_task(Path(resume)) if resume is not None else None
-        before = self._snapshot()
-        try:
-            self._learn(X, y.to(self.device), progress, stopped, stopwatch)
-        except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
-            self._restore(before)
-            raise
+        with self._all_or_nothing():
+            moved, formed = self._play_task(X, y.to(self.device), self.memory, progress, stopped, stopwatch)
+            self._remember(moved.with_classes(formed))
         return self
 
     def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> "ICTRL":
         """`learn` under the name that scikit-learn gives it."""
         return self.learn(images, labels)
 
-    def _learn(
+    def review(
+        self,
+        images: Tensor | NDArray[Any],
+        *,
+        label: int | None = None,
+        merge: bool = False,
+        certain: bool = True,
+        progress: Progress | None = None,
+    ) -> Review:
+        """Go through images of one class again that was learned before, without being told which.
+
+        They are recognised by the subspace of their features, and then learned in the same constrained game as a new
+        class would be; the class's memory is replaced by what was learned, or merged with it, weighted by counts.
+        Images that are recognised with doubt change nothing, unless `certain` is False. With a `label` nothing has to
+        be recognised. `progress` is called after every epoch. What `review` returns says what was done, and why.
+        """
+        X = self._checked(images)
+        if not self.memory:
+            raise InputError("Expected a learner that has learned but got a new one: call learn before review.")
+        if label is not None and whole_number(label, "label") not in self.memory:
+            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        seen = recognise(self._features(X), self.memory)
+        least = self.recipe.memory.neighbours
+        if len(X) < least:
+            return Review(None, seen, f"{len(X)} images are too few: a class is formed from {least} or more")
+        if label is None and certain and seen.doubt:
+            return Review(None, seen, seen.doubt)
+        label = seen.label if label is None else label
+        others = Memory({other: kept for other, kept in self.memory.items() if other != label})
+        with self._all_or_nothing():
+            y = torch.full((len(X),), label, device=self.device)
+            # a class that is learned again has no second place among the old ones, from which it would be pushed away
+            moved, formed = self._play_task(X, y, others or self.memory, progress)
+            relearned = merged(moved[label], formed[label], self._generator) if merge else formed[label]
+            self._remember(moved.with_classes({label: relearned}))
+        return Review(label, seen, None)
+
+    def _play_task(
         self,
         X: UInt8[Tensor, "n c h w"],
         y: Int[Tensor, " n"],
-        progress: Progress | None,
-        stopped: Resume | None,
-        stopwatch: Stopwatch | None,
-    ) -> None:
-        recipe, old = self.recipe, len(self.memory)
+        others: Memory,
+        progress: Progress | None = None,
+        stopped: Resume | None = None,
+        stopwatch: Stopwatch | None = None,
+    ) -> tuple[Memory, dict[int, ClassMemory]]:
+        """Learn images of some classes while others are replayed; returns the memory moved along, and those classes."""
+        recipe, old = self.recipe, len(others)
         labels = y.unique()
-        gaussians = self.memory.gaussians() if old else None
+        gaussians = others.gaussians() if old else None
         witnesses = self._witnesses(X) if old and recipe.memory.transport else None
         play(
             self._players,
@@ -173,7 +223,24 @@ class ICTRL:
             int(label): form_class_memory(Z[y == label], recipe.memory.directions, recipe.memory.neighbours)
             for label in labels
         }
-        self.memory, self._classifier = memory.with_classes(formed), None
+        return memory, formed
+
+    def _remember(self, memory: Memory) -> None:
+        self.memory, self._classifier = memory, None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Players as they were, if anything goes wrong; memory is changed last."""
+        states, random = [copy.deepcopy(part.state_dict()) for part in self._players.parts], self._generator.get_state()
+        try:
+            yield
+        except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
+            for part, state in zip(self._players.parts, states):
+                part.load_state_dict(state)
+            self._players.averages = None
+            self._players.train_statistics(False)
+            self._generator.set_state(random)
+            raise
 
     def _witnesses(self, X: UInt8[Tensor, "n c h w"]) -> tuple[Tensor, Tensor, Tensor]:
         """Images replayed from memory, the features of new and replayed images as they are now, and their weights.
@@ -332,17 +399,6 @@ class ICTRL:
             players.averages.load(stored.group("averages"))
         if stored.device == self.device.type:  # random states of other kinds of devices mean nothing here
             self._generator.set_state(stored.tensors["generator"])
-
-    def _snapshot(self) -> tuple[list[dict[str, Any]], Tensor]:
-        return [copy.deepcopy(part.state_dict()) for part in self._players.parts], self._generator.get_state()
-
-    def _restore(self, snapshot: tuple[list[dict[str, Any]], Tensor]) -> None:
-        states, random = snapshot
-        for part, state in zip(self._players.parts, states):
-            part.load_state_dict(state)
-        self._players.averages = None
-        self._players.train_statistics(False)
-        self._generator.set_state(random)
 
 
 def _precision(name: str, device: torch.device) -> torch.dtype:

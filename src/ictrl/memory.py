@@ -79,7 +79,8 @@ def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int)
             f"Expected at least 2 features of a class but got {n}: the mean of one is that feature itself."
         )
     r, k = min(directions, n, d), min(neighbours, n)
-    eigenvectors = torch.linalg.eigh(Z.T @ Z).eigenvectors.flip(1)[:, :r]  # (d, r), largest first
+    # on the CPU, where so small a spectrum is found sooner
+    eigenvectors = torch.linalg.eigh((Z.T @ Z).cpu()).eigenvectors.flip(1)[:, :r].to(Z.device)  # (d, r), largest first
     nearest = (Z @ eigenvectors).abs().topk(k, dim=0).indices  # (k, r)
     chosen = Z[nearest.T]  # (r, k, d)
     means = chosen.mean(1)
@@ -89,6 +90,29 @@ def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int)
         covariance=torch.cov(Z.T).reshape(d, d),
         direction_means=means,
         direction_factors=_covariance_factors(chosen - means[:, None]),
+    )
+
+
+def merged(stored: ClassMemory, seen: ClassMemory, generator: torch.Generator) -> ClassMemory:
+    """One memory of what was stored of a class and of what was seen of it again, weighted by their counts.
+
+    Count, mean and covariance are exactly those of both sets together. So are the direction Gaussians' in kind: each of
+    the r is drawn from both with these odds, and keeps its own moments.
+    """
+    n, m = stored.count, seen.count
+    share = (m / (n + m)).to(seen.mean.dtype)
+    apart = seen.mean - stored.mean
+    r = min(len(stored.direction_means), len(seen.direction_means))
+    from_seen = torch.rand(r, generator=generator, device=seen.mean.device) < share
+    rank = max(stored.direction_factors.shape[1], seen.direction_factors.shape[1])
+    seen_factors, stored_factors = (_with_rows(kept.direction_factors[:r], rank) for kept in (seen, stored))
+    return ClassMemory(
+        count=n + m,
+        mean=stored.mean + share * apart,
+        covariance=((n - 1) * stored.covariance + (m - 1) * seen.covariance + n * share * apart.outer(apart))
+        / (n + m - 1),
+        direction_means=torch.where(from_seen[:, None], seen.direction_means[:r], stored.direction_means[:r]),
+        direction_factors=torch.where(from_seen[:, None, None], seen_factors, stored_factors),
     )
 
 
@@ -180,12 +204,13 @@ LABEL_BYTES = 8
 def _covariance_factors(centred: Float[Tensor, "r k d"]) -> Float[Tensor, "r q d"]:
     """F with FᵀF the covariance of each set, with as many rows as the largest rank among them."""
     k, d = centred.shape[1:]
-    _, singular, vectors = torch.linalg.svd(centred, full_matrices=False)  # (r, min(k, d)), (r, min(k, d), d)
+    device = centred.device
+    _, singular, vectors = torch.linalg.svd(centred.cpu(), full_matrices=False)  # (r, min(k, d)), (r, min(k, d), d)
     scale = singular.amax(dim=1, keepdim=True)
     present = singular > max(k, d) * torch.finfo(singular.dtype).eps * scale
     rank = int(present.sum(1).max())
     factors = vectors * (singular * present / max(k - 1, 1) ** 0.5)[..., None]
-    return factors[:, :rank].contiguous()
+    return factors[:, :rank].contiguous().to(device)
 
 
 def _with_rows(factors: Float[Tensor, "r q d"], rows: int) -> Float[Tensor, "r rows d"]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, run, study, use
+from ictrl.cli import data, review, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
@@ -24,7 +24,7 @@ Also: --help after any command, --version, and --debug with any command for the 
 RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
 UseCommands = use.PredictCommand | use.SampleCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
-Command = RunCommands | study.StudyCommand | UseCommands | DataCommands
+Command = RunCommands | review.ReviewCommand | study.StudyCommand | UseCommands | DataCommands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,6 +90,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         Annotated[run.RunCommand, subcommand("run", run.RUN_HELP, default=run_default)]
         | Annotated[run.ResumeCommand, subcommand("resume", run.RESUME_HELP)]
         | Annotated[run.EvaluateCommand, subcommand("evaluate", run.EVALUATE_HELP)]
+        | Annotated[review.ReviewCommand, subcommand("review", review.REVIEW_HELP)]
         | Annotated[study.StudyCommand, subcommand("study", study.STUDY_HELP)]
         | Annotated[use.PredictCommand, subcommand("predict", use.PREDICT_HELP)]
         | Annotated[use.SampleCommand, subcommand("sample", use.SAMPLE_HELP)]

@@ -1,0 +1,101 @@
+"""`ictrl review`: going through a run's classes again, without labels."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ictrl.cli.output import open_console
+from ictrl.cli.watch import stop_requests
+from ictrl.experiment import PROTOCOLS, Stopped
+from ictrl.game import EpochReport
+from ictrl.reviewing import Listener, Manner, review
+
+REVIEW_HELP = """Review the classes of a finished run again and again, one at a time, without labels.
+
+Each class's images are recognised by the subspace of their features and learned once more, in the game in which they
+were learned first; what memory has of the class is replaced. Accuracy is measured after every cycle under both
+protocols. Images that are recognised with doubt change nothing. The run stays as it was; the reviewed learner is
+written to RUN/review, and Ctrl-C loses nothing: the same command goes on.
+
+Examples:
+  ictrl review runs/digits-seed0 --cycles 2
+  ictrl review runs/digits-seed0 --cycles 8 --joint runs/joint
+  ictrl review runs/digits-seed0 --doubtful
+"""
+
+
+@dataclass(frozen=True)
+class ReviewCommand:
+    run: tyro.conf.Positional[Path]
+    """a run folder whose tasks are all learned"""
+    cycles: int = 1
+    """how often every class is reviewed, earlier reviews of this run included"""
+    manner: Annotated[Manner, tyro.conf.arg(name="")] = field(default_factory=Manner)
+    joint: Path | None = None
+    """a run that learned all classes in one task, to compare with"""
+    device: str | None = None
+    """another device than the recipe's"""
+
+    def execute(self) -> None:
+        console = open_console()
+        with stop_requests() as stop, _Watch(console) as watch:
+            try:
+                found = review(
+                    self.run,
+                    self.cycles,
+                    self.manner,
+                    joint=self.joint,
+                    device=self.device,
+                    listener=watch,
+                    stop=stop,
+                )
+            except KeyboardInterrupt:
+                raise Stopped("Stopped. The same command goes on where it was.") from None
+        if found["joint"] is not None:
+            scores = ", ".join(f"{protocol} {found['joint'][protocol]:.3f}" for protocol in PROTOCOLS)
+            console.print(f"all classes at once: accuracy {scores}", soft_wrap=True)
+        console.print(f"Written to {self.run}: review.json, review/learner.safetensors.", soft_wrap=True)
+
+
+class _Watch(Listener):
+    """Bars on a terminal, and a line a cycle everywhere."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
+        times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        self.bars = Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal)
+        self.classes = self.bars.add_task("classes", total=None, note="")
+        self.epochs = self.bars.add_task("epochs", total=None, note="")
+
+    def __enter__(self) -> "_Watch":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bars.stop()
+
+    def on_begin(self, cycles: int, done: int) -> None:
+        if done >= cycles:
+            self.console.print(f"{done} cycles are done already: ask for more with --cycles.", soft_wrap=True)
+
+    def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
+        self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {name}")
+        self.bars.reset(self.epochs, note="")
+
+    def on_epoch(self, report: EpochReport) -> None:
+        self.bars.update(self.epochs, total=report.epochs, completed=report.epoch)
+
+    def on_reviewed(self, cycle: int, name: str, seen: dict[str, Any]) -> None:
+        if seen["reason"]:
+            self.console.print(f"cycle {cycle}, class {name}: left as it was, {seen['reason']}", soft_wrap=True)
+
+    def on_cycle(self, entry: dict[str, Any]) -> None:
+        scores = ", ".join(f"{protocol} {entry[protocol]:.3f}" for protocol in PROTOCOLS)
+        line = f"after {entry['cycle']} cycles" if entry["cycle"] != 1 else "after 1 cycle"
+        known = "" if entry["recognised"] is None else f"; {entry['recognised']:.0%} of the classes recognised"
+        self.console.print(f"{line if entry['cycle'] else 'before'}: accuracy {scores}{known}", soft_wrap=True)

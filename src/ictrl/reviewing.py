@@ -1,0 +1,197 @@
+"""Cycles of review: a finished run goes through its stream again, one class at a time, without being told the labels.
+
+    RUN/review/learner.safetensors    the learner after the class that was reviewed last, and where it stands
+    RUN/review.json                   accuracy after each cycle, and what every class was taken for
+
+The run itself stays as it was. A review that was stopped or killed goes on after the last class it had finished,
+exactly; one that is finished goes on with more cycles.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ictrl.data import Task
+from ictrl.errors import InputError
+from ictrl.experiment import PROTOCOLS, Stopped, _stream, device_name, fingerprint, from_memory, reencoded
+from ictrl.files import write_atomically
+from ictrl.game import EpochReport
+from ictrl.learner import ICTRL, Review
+from ictrl.runs import Position, RunFolder
+from ictrl.storage import LEARNER, read_stored
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How classes are reviewed."""
+
+    with_labels: bool = False
+    """tell the learner which class it reviews, for comparison"""
+    merge: bool = False
+    """merge what is learned with what was stored, weighted by counts, instead of replacing it"""
+    doubtful: bool = False
+    """review classes that are recognised with doubt too, as what they look most like"""
+
+
+class Listener:
+    """What someone watching a review is told. Each method does nothing until it is overridden."""
+
+    def on_begin(self, cycles: int, done: int) -> None:
+        """So many cycles are asked for, so many are done."""
+
+    def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
+        """A class, counted from 0, is about to be reviewed."""
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """An epoch of that class has passed."""
+
+    def on_reviewed(self, cycle: int, name: str, seen: dict[str, Any]) -> None:
+        """What became of it, as review.json has it."""
+
+    def on_cycle(self, entry: dict[str, Any]) -> None:
+        """A cycle was measured; cycle 0 is the run as it was."""
+
+
+@dataclass
+class Progress:
+    """Where a review stands."""
+
+    manner: dict[str, bool]
+    cycles: list[dict[str, Any]] = field(default_factory=list)
+    """measured ones, the run as it was first"""
+    classes: list[dict[str, Any]] = field(default_factory=list)
+    """of the cycle that is going on: what was reviewed so far"""
+
+
+def review(
+    out: Path,
+    cycles: int,
+    manner: Manner,
+    *,
+    joint: Path | None = None,
+    device: str | None = None,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Review every class of a finished run `cycles` times in all; returns what review.json holds.
+
+    `joint` is the folder of a run that learned the same classes at once, whose accuracy is put beside. Where `stop`
+    gives True after a class, `Stopped` is raised and nothing is lost.
+    """
+    listener = listener or Listener()
+    if cycles < 1:
+        raise InputError(f"Expected at least 1 cycle but got {cycles}.")
+    together = joint_accuracy(joint) if joint is not None else None
+    with RunFolder.reopen(out) as folder:
+        position, progress = _position(folder, manner, device)
+        learner, recipe = position.learner, folder.recipe()
+        dataset, tasks = _stream(recipe)
+        folder.check_data(fingerprint(tasks))
+        if len(learner.memory) != sum(len(task.classes) for task in tasks):
+            raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
+        labels = [label for task in tasks for label in task.classes]
+
+        def write() -> dict[str, Any]:
+            found = {
+                "cycles": progress.cycles,
+                "joint": together,
+                **progress.manner,
+                "seed": learner.seed,
+                "device": device_name(learner.device),
+            }
+            write_atomically(out / "review.json", (json.dumps(found, indent=1) + "\n").encode())
+            return found
+
+        listener.on_begin(cycles, max(0, len(progress.cycles) - 1))
+        if not progress.cycles:
+            progress.cycles.append(_measured(learner, tasks, 0, []))
+            listener.on_cycle(progress.cycles[0])
+        found = write()
+        while len(progress.cycles) <= cycles:
+            cycle = len(progress.cycles)
+            for index, label in enumerate(labels):
+                if index < len(progress.classes):
+                    continue
+                name = dataset.class_names[label]
+                listener.on_class(cycle, index, len(labels), name)
+                task = next(task for task in tasks if label in task.classes)
+                reviewed = learner.review(
+                    task.images[task.labels == label],
+                    label=label if manner.with_labels else None,
+                    merge=manner.merge,
+                    certain=not manner.doubtful,
+                    progress=listener.on_epoch,
+                )
+                progress.classes.append(_described(label, reviewed))
+                listener.on_reviewed(cycle, name, progress.classes[-1])
+                if index + 1 == len(labels):
+                    progress.cycles.append(_measured(learner, tasks, cycle, progress.classes))
+                    progress.classes = []
+                _save(folder, learner, progress, position.notes)
+                if stop() and (index + 1 < len(labels) or cycle < cycles):
+                    write()
+                    raise Stopped
+            found = write()
+            listener.on_cycle(progress.cycles[-1])
+        return found
+
+
+def joint_accuracy(joint: Path) -> dict[str, float]:
+    """Accuracy under each protocol of a run that learned everything in one task."""
+    folder = RunFolder.existing(joint)
+    if not folder.results.exists():
+        raise InputError(f"Expected a finished run for --joint but {joint} has no results.json.")
+    results = json.loads(folder.results.read_text(encoding="utf-8"))
+    if not results["complete"] or len(results["tasks"]) != 1:
+        raise InputError(f"Expected a finished run of one task for --joint but {joint} has {len(results['tasks'])}.")
+    return {protocol: results[protocol]["last"] for protocol in PROTOCOLS}
+
+
+def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Position, Progress]:
+    """The learner as the last review left it, or as the run did."""
+    saved = folder.path / "review" / "learner.safetensors"
+    if not saved.exists():
+        return folder.learned(device), Progress(asdict(manner))
+    stored = read_stored(saved, LEARNER)
+    progress = Progress(**json.loads(stored.notes["review"]))
+    if progress.manner != asdict(manner):
+        begun = ", ".join(name.replace("_", " ") for name, on in progress.manner.items() if on) or "none of them"
+        raise InputError(
+            f"Expected the manner in which the review in {saved.parent} was begun (of with labels, merge and doubtful "
+            f"{begun}) but got another: use the same, or remove that folder to begin anew."
+        )
+    return Position(ICTRL.load(saved, device), len(stored.labels), stored.notes), progress
+
+
+def _save(folder: RunFolder, learner: ICTRL, progress: Progress, notes: dict[str, str]) -> None:
+    (folder.path / "review").mkdir(exist_ok=True)
+    kept = {"review": json.dumps(asdict(progress)), "class_names": notes.get("class_names", "{}")}
+    learner.save(folder.path / "review" / "learner.safetensors", kept)
+
+
+def _described(label: int, reviewed: Review) -> dict[str, Any]:
+    seen = reviewed.recognition
+    return {
+        "label": label,
+        "taken_for": seen.label,
+        "affinity": round(seen.affinity, 4),
+        "margin": round(seen.margin, 4),
+        "coverage": round(seen.coverage, 4),
+        "changed": reviewed.label,
+        "reason": reviewed.reason,
+    }
+
+
+def _measured(learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Accuracy on all test images under both protocols, and the share of classes that were recognised."""
+    accuracy = {}
+    for protocol, predictions in (("memory", from_memory(learner, tasks)), ("reencoded", reencoded(learner, tasks))):
+        true, predicted = (torch.cat(parts) for parts in zip(*predictions))
+        accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
+    recognised = [entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes]
+    share = sum(recognised) / len(recognised) if recognised else None
+    return {"cycle": cycle, **accuracy, "recognised": share, "classes": classes}

@@ -1,0 +1,78 @@
+"""Unlabelled features are taken for the class they belong to, and for none if they belong to none."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import subspace_angles
+from torch import Tensor
+
+from ictrl.memory import Memory, form_class_memory
+from ictrl.recognition import COMPONENTS, affinity, recognise
+
+D = 40
+
+
+def features(label: int, n: int = 200, seed: int = 0) -> Tensor:
+    """Unit features around a subspace of the class's own."""
+    basis = torch.randn(D, 6, generator=torch.Generator().manual_seed(100 + label))
+    drawn = torch.randn(n, 6, generator=torch.Generator().manual_seed(seed)) + 1
+    noise = 0.3 * torch.randn(n, D, generator=torch.Generator().manual_seed(seed + 1))
+    return torch.nn.functional.normalize(drawn @ basis.T + noise, dim=1)
+
+
+def memory(*labels: int) -> Memory:
+    return Memory({label: form_class_memory(features(label), 3, 20) for label in labels})
+
+
+def test_affinity_is_the_mean_squared_cosine_of_the_angles() -> None:
+    U, V = (
+        torch.linalg.qr(torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))).Q
+        for seed in (0, 1)
+    )
+    expected = np.mean(np.cos(subspace_angles(U.numpy(), V.numpy())) ** 2)
+    assert affinity(U, V) == pytest.approx(expected)
+    assert affinity(U, U @ torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q) == pytest.approx(1.0)
+
+
+def test_each_class_is_recognised() -> None:
+    kept = memory(4, -7, 30)
+    for label in (4, -7, 30):
+        seen = recognise(features(label, seed=5), kept)
+        assert seen.label == label
+        assert seen.doubt is None
+        assert list(seen.affinities.values()) == sorted(seen.affinities.values(), reverse=True)
+        others = [a for other, a in seen.affinities.items() if other != label]
+        assert seen.margin == pytest.approx(seen.affinity - max(others))
+
+
+def test_a_class_never_learned_is_doubted() -> None:
+    seen = recognise(features(99), memory(4, -7, 30))
+    assert seen.doubt is not None
+    assert seen.affinity < 0.55
+    assert "affinity" in seen.doubt
+
+
+def test_two_classes_mixed_are_doubted() -> None:
+    mixed = torch.cat([features(4, seed=5), features(30, seed=6)])
+    assert recognise(mixed, memory(4, -7, 30)).doubt is not None
+
+
+def test_two_classes_that_are_alike_are_doubted() -> None:
+    kept = Memory({1: form_class_memory(features(1, seed=0), 3, 20), 2: form_class_memory(features(1, seed=3), 3, 20)})
+    doubt = recognise(features(1, seed=7), kept).doubt
+    assert doubt is not None
+    assert "runner-up" in doubt
+
+
+def test_fewer_features_than_components_span_what_they_can() -> None:
+    few = COMPONENTS - 2
+    seen = recognise(features(4, n=few), memory(4, 30))
+    assert all(0 <= a <= 1 + 1e-6 for a in seen.affinities.values())
+    assert not math.isnan(seen.coverage)
+
+
+def test_the_only_class_there_is_has_all_the_margin() -> None:
+    seen = recognise(features(4, seed=5), memory(4))
+    assert seen.margin == seen.affinity
