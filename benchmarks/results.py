@@ -4,7 +4,8 @@
     python benchmarks/results.py --tables
 
 The first runs the digits and writes docs/results/digits.json and the picture docs/digits.png. Both then write the
-tables between the README's markers and the page docs/results.md. The results of studies are put into docs/results by
+tables between the README's markers, the pages docs/results.md and docs/experiments.md, and what `ictrl recipes` says
+that each recipe reaches. The results of studies are put into docs/results by
 `ictrl study NAME --publish docs/results`. Nobody types numbers by hand: a test compares the pages with the files.
 """
 
@@ -27,6 +28,7 @@ RESULTS = ROOT / "docs" / "results"
 PICTURE = ROOT / "docs" / "digits.png"
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
+REACHED = ROOT / "src" / "ictrl" / "recipes" / "reached.json"
 EXPERIMENTS = ROOT / "docs" / "experiments.md"
 END = "<!-- end of results -->"
 HEAD = [
@@ -125,6 +127,27 @@ def sections(chosen_by: bool) -> list[str]:
     return parts
 
 
+def reached() -> dict[str, Any]:
+    """What `ictrl recipes` says of every recipe that was measured on test images as it is."""
+    runs = dict(json.loads((RESULTS / "digits.json").read_text())["runs"])
+    for name in ("table1", "cifar100"):
+        for found in read_published(RESULTS / name).values() if (RESULTS / name).exists() else ():
+            runs[found[0]["recipe"]["name"]] = found
+    return {
+        name: {
+            "seeds": sorted(r["seed"] for r in found),
+            "device": found[0]["device"],
+            **{
+                protocol: {
+                    key: round(statistics.mean(r[protocol][key] for r in found), 4) for key in ("last", "average")
+                }
+                for protocol in ("memory", "reencoded")
+            },
+        }
+        for name, found in sorted(runs.items())
+    }
+
+
 def with_tables(readme: str) -> str:
     """The README with every table between its markers."""
     for name, found in {"digits": digits_table(), "cifar10": cifar10_table()}.items():
@@ -160,7 +183,11 @@ def main() -> None:
     if not arguments.tables:
         run_digits(arguments.seeds)
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
-    for path, text in ((PAGE, page()), (EXPERIMENTS, experiments())):
+    for path, text in (
+        (PAGE, page()),
+        (EXPERIMENTS, experiments()),
+        (REACHED, json.dumps(reached(), indent=1) + "\n"),
+    ):
         path.write_text(text, encoding="utf-8")
 
 

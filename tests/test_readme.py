@@ -11,7 +11,7 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
-from ictrl.recipefiles import recipe_from_table
+from ictrl.recipefiles import reached, recipe_from_table
 from ictrl.study import load_study, read_published
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +72,7 @@ def test_the_tables_are_those_of_the_results_files() -> None:
     assert results.with_tables(README) == README
     assert results.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert results.experiments() == (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert results.reached() == reached()
 
 
 def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.MonkeyPatch) -> None:

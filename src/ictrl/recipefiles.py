@@ -56,6 +56,13 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
         raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
 
 
+def reached() -> dict[str, dict[str, Any]]:
+    """What runs of the recipes reached, as far as it was measured; written from the published results."""
+    text = resources.files("ictrl").joinpath("recipes", "reached.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found
+
+
 def load_recipe(name: str | Path) -> Recipe:
     """A recipe by name, or from a TOML file of one's own.
 

@@ -17,7 +17,7 @@ from ictrl.config import Recipe
 from ictrl.experiment import Stopped
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
-from ictrl.recipefiles import load_recipe, recipe_names
+from ictrl.recipefiles import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
 
@@ -121,9 +121,22 @@ class EvaluateCommand:
 class RecipesCommand:
     def execute(self) -> None:
         table = Table("recipe", "what it shows", box=None, pad_edge=False)
+        for protocol in experiment.PROTOCOLS:
+            table.add_column(protocol, justify="right")
+        measured = reached()
         for name in recipe_names():
-            table.add_row(name, load_recipe(name).description)
-        open_console().print(table)
+            scores = measured.get(name, {})
+            found = (
+                f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" for p in experiment.PROTOCOLS if p in scores
+            )
+            table.add_row(name, load_recipe(name).description, *found)
+        console = open_console()
+        console.print(table)
+        console.print(
+            "\nAccuracy after the last task / average over tasks, mean over seeds, where it was measured. memory: from "
+            "what the learner kept alone; reencoded: the paper's protocol, which needs the old images.",
+            soft_wrap=True,
+        )
 
 
 def stopped_line(out: Path) -> str:
