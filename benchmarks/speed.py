@@ -30,10 +30,11 @@ import ictrl.game
 import ictrl.kernels
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.experiment import run
-from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
+from ictrl.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
 from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder
 from ictrl.objectives import Terms
+from ictrl.players import Players
 from ictrl.rates import class_layout
 from ictrl.recipefiles import load_recipe, recipe_with
 

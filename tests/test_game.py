@@ -8,10 +8,11 @@ from conftest import pictures, tiny_recipe
 
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
-from ictrl.game import Batch, EpochReport, Players, Rules, decoder_step, encoder_step, play
+from ictrl.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
 from ictrl.memory import Gaussians, Memory, form_class_memory
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import decoder_objective, encoder_objective
+from ictrl.players import Players
 from ictrl.rates import class_layout
 from ictrl.supply import shown
 

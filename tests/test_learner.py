@@ -12,8 +12,8 @@ from conftest import DEVICES, pictures, tiny_recipe
 
 from ictrl import ICTRL
 from ictrl.config import AnchorsConfig, MemoryConfig
-from ictrl.game import Players
 from ictrl.networks import to_uint8
+from ictrl.players import Players
 
 Learned = Callable[..., ICTRL]
 TRANSPORT = MemoryConfig(directions=3, neighbours=5, samples=4, transport=True)

@@ -32,6 +32,7 @@ ROOMS = [
     "capture",
     "stopwatch",
     "supply",
+    "players",
     "game",
     "learner",
     "data",

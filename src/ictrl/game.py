@@ -8,12 +8,10 @@ shift go on learning: with statistics of new images alone the features of every 
 objective sees that.
 """
 
-import copy
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -27,6 +25,7 @@ from ictrl.layers import exact_float32
 from ictrl.memory import Gaussians
 from ictrl.networks import Decoder, Encoder, to_float
 from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective, transcription_terms
+from ictrl.players import Players, frozen_copy, untrained
 from ictrl.rates import ClassLayout, class_layout
 from ictrl.stopwatch import Lap, Stopwatch, untimed
 from ictrl.supply import Supply, shown
@@ -54,53 +53,7 @@ class Resume:
     restore: Callable[[], None]
 
 
-Network = TypeVar("Network", bound=nn.Module)
 Progress = Callable[[EpochReport], None]
-
-
-@dataclass
-class Players:
-    """Both networks, each with the optimiser that stays with it from task to task."""
-
-    encoder: Encoder
-    decoder: Decoder
-    encoder_optimiser: torch.optim.Adam
-    decoder_optimiser: torch.optim.Adam
-    averages: Averages | None = None
-    """of their weights, while a task is being learned whose recipe asks for them"""
-
-    @classmethod
-    def pair(cls, encoder: Encoder, decoder: Decoder, learning_rate: float, betas: tuple[float, float]) -> "Players":
-        # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
-        on_gpu: dict[str, Any] = {}
-        rate: float | Tensor = learning_rate
-        if (first := next(encoder.parameters())).is_cuda:
-            on_gpu, rate = {"capturable": True, "fused": True}, torch.tensor(learning_rate, device=first.device)
-        return cls(
-            encoder,
-            decoder,
-            torch.optim.Adam(encoder.parameters(), rate, betas, maximize=True, **on_gpu),
-            torch.optim.Adam(decoder.parameters(), rate, betas, **on_gpu),
-        )
-
-    def set_rate(self, rate: float) -> None:
-        """The learning rate of both; a recorded step reads it from the device."""
-        for optimiser in (self.encoder_optimiser, self.decoder_optimiser):
-            for group in optimiser.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
-
-    @property
-    def parts(self) -> tuple[nn.Module | torch.optim.Optimizer, ...]:
-        """Everything that a step changes."""
-        return self.encoder, self.decoder, self.encoder_optimiser, self.decoder_optimiser
-
-    def train_statistics(self, train: bool) -> None:
-        """BatchNorm normalises by the batch and learns its statistics, or uses those it has."""
-        self.encoder.train(train)
-        self.decoder.train(train)
 
 
 @dataclass(frozen=True)
@@ -171,7 +124,7 @@ def decoder_step(players: Players, batch: Batch, rules: Rules) -> Terms:
         Z_new = encoder(batch.X)
         # with a frozen replay, the decoder is compared with its former self and not with memory
         Z_old = encoder(batch.X_before) if rules.frozen and batch.X_before is not None else batch.Z_old
-    with _untrained(encoder):  # gradients pass through the encoder to the decoder and leave nothing behind
+    with untrained(encoder):  # gradients pass through the encoder to the decoder and leave nothing behind
         with lap("decoder: g(Z)"):
             X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
         with lap("decoder: f(X_hat)"):
@@ -247,11 +200,11 @@ def play(
         memory, epochs, size, held = None, game.first_epochs, game.first_batch, False
     else:
         needed = game.replay == "frozen" or anchors.redrawn > 0
-        memory = OldMemory(old, samples, _copy(players.decoder) if needed else None, game.resample, generator)
+        memory = OldMemory(old, samples, frozen_copy(players.decoder) if needed else None, game.resample, generator)
         epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
     lap = stopwatch.lap if stopwatch is not None else untimed
-    rules = Rules(objective, anchors, _copy(players.encoder) if held else None, game.replay == "frozen", lap)
+    rules = Rules(objective, anchors, frozen_copy(players.encoder) if held else None, game.replay == "frozen", lap)
     supply = Supply(images, y.device)
     # the encoder of before never changes: its features of images that come as they are need be computed only once
     cached = held and not game.shifts
@@ -388,20 +341,6 @@ def _equal_batches(
     batches = -(-n // size)
     order = torch.randperm(n, generator=generator, device=device)
     return order[: n // batches * batches].chunk(batches)
-
-
-def _copy(network: Network) -> Network:
-    """The network as it is now, never to change."""
-    return copy.deepcopy(network).eval().requires_grad_(False)
-
-
-@contextmanager
-def _untrained(network: nn.Module) -> Iterator[None]:
-    network.requires_grad_(False)
-    try:
-        yield
-    finally:
-        network.requires_grad_(True)
 
 
 def _check_finite(means: dict[str, float], epoch: int) -> None:

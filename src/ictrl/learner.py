@@ -24,7 +24,7 @@ from torch import Tensor
 from ictrl.classifier import Classifier, Moments, classifier_of
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.game import CHUNK, EpochReport, Players, Progress, Resume, play
+from ictrl.game import CHUNK, EpochReport, Progress, Resume, play
 from ictrl.inputs import (
     Images,
     check_new_classes,
@@ -37,6 +37,7 @@ from ictrl.inputs import (
 )
 from ictrl.memory import ClassMemory, Memory, fit_transport, form_class_memory, merged
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
+from ictrl.players import Players
 from ictrl.recipefiles import differences
 from ictrl.recognition import Recognition, recognise
 from ictrl.stopwatch import Stopwatch
