@@ -121,6 +121,21 @@ def test_more_cycles_go_on_from_those_done(out: Path, tmp_path: Path) -> None:
     assert len(again["cycles"]) == 3
 
 
+def test_epochs_and_anchors_are_those_asked_for(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, float]] = []
+    real = ICTRL.review
+
+    def watched(self: ICTRL, *arguments: Any, **options: Any) -> Any:
+        seen.append((self.recipe.game.epochs, self.recipe.anchors.replayed))
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(ICTRL, "review", watched)
+    held = load_recipe("digits").anchors.replayed
+    review(out, 1, Manner(doubtful=True, epochs=1, anchors=0.5))
+    review(out, 2, Manner(doubtful=True, epochs=1, anchors=0.5))  # not halved again
+    assert seen == [(1, 0.5 * held)] * 20
+
+
 def test_labels_leave_nothing_to_doubt(out: Path) -> None:
     found = review(out, 1, Manner(with_labels=True))
     assert all(seen["changed"] == seen["label"] for seen in found["cycles"][1]["classes"])
@@ -156,7 +171,9 @@ def test_wrong_inputs_are_one_line(
     assert "Expected at least 1 cycle but got 0" in refused(str(out), "--cycles", "0")
     assert "Expected a finished run of one task for --joint" in refused(str(out), "--joint", str(out))
     review(out, 1, Manner(with_labels=True))
-    assert "(of with labels, merge and doubtful with labels) but got another" in refused(str(out))
+    assert "was begun but with labels was True and is False: use the same" in refused(str(out))
+    assert "Expected at least 1 epoch but got 0" in refused(str(out), "--epochs", "0")
+    assert "Expected anchors to be at least 0 times the recipe's but got -1.0" in refused(str(out), "--anchors", "-1")
     unfinished = Path(shutil.copytree(finished["run"], tmp_path / "unfinished"))
     (unfinished / "checkpoint" / "after-task-005.safetensors").unlink()
     assert "Expected a finished run but" in refused(str(unfinished))

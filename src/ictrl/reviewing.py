@@ -8,13 +8,15 @@ exactly; one that is finished goes on with more cycles.
 """
 
 import json
+import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ictrl.config import Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.experiment import PROTOCOLS, Stopped, _stream, device_name, fingerprint, from_memory, reencoded
@@ -35,6 +37,23 @@ class Manner:
     """merge what is learned with what was stored, weighted by counts, instead of replacing it"""
     doubtful: bool = False
     """review classes that are recognised with doubt too, as what they look most like"""
+    epochs: int | None = None
+    """passes over the images of each class; the recipe's by default"""
+    anchors: float = 1.0
+    """the recipe's anchors times this: what is seen again may move more freely than what is seen once"""
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"Expected at least 1 epoch but got {self.epochs}.")
+        if not (math.isfinite(self.anchors) and self.anchors >= 0):
+            raise InputError(f"Expected anchors to be at least 0 times the recipe's but got {self.anchors}.")
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """The recipe by which classes are learned again."""
+        held = recipe.anchors
+        weights = {name: self.anchors * weight for name, weight in asdict(held).items()}
+        game = replace(recipe.game, epochs=self.epochs or recipe.game.epochs)
+        return replace(recipe, anchors=replace(held, **weights), game=game)
 
 
 class Listener:
@@ -60,7 +79,7 @@ class Listener:
 class Progress:
     """Where a review stands."""
 
-    manner: dict[str, bool]
+    manner: dict[str, Any]
     cycles: list[dict[str, Any]] = field(default_factory=list)
     """measured ones, the run as it was first"""
     classes: list[dict[str, Any]] = field(default_factory=list)
@@ -89,6 +108,7 @@ def review(
     with RunFolder.reopen(out) as folder:
         position, progress = _position(folder, manner, device)
         learner, recipe = position.learner, folder.recipe()
+        learner.recipe = manner.recipe(recipe)
         dataset, tasks = _stream(recipe)
         folder.check_data(fingerprint(tasks))
         if len(learner.memory) != sum(len(task.classes) for task in tasks):
@@ -159,10 +179,14 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
     stored = read_stored(saved, LEARNER)
     progress = Progress(**json.loads(stored.notes["review"]))
     if progress.manner != asdict(manner):
-        begun = ", ".join(name.replace("_", " ") for name, on in progress.manner.items() if on) or "none of them"
+        changed = [
+            f"{name.replace('_', ' ')} was {progress.manner.get(name)} and is {value}"
+            for name, value in asdict(manner).items()
+            if progress.manner.get(name) != value
+        ]
         raise InputError(
-            f"Expected the manner in which the review in {saved.parent} was begun (of with labels, merge and doubtful "
-            f"{begun}) but got another: use the same, or remove that folder to begin anew."
+            f"Expected the manner in which the review in {saved.parent} was begun but {', '.join(changed)}: "
+            "use the same, or remove that folder to begin anew."
         )
     return Position(ICTRL.load(saved, device), len(stored.labels), stored.notes), progress
 
