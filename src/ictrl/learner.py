@@ -34,7 +34,7 @@ from ictrl.inputs import (
     resolve_device,
     whole_number,
 )
-from ictrl.memory import Memory, fit_transport, form_class_memory
+from ictrl.memory import ClassMemory, Memory, fit_transport, form_class_memory
 from ictrl.networks import Decoder, Encoder, parameter_count, to_float, to_uint8
 from ictrl.recipefiles import differences
 from ictrl.stopwatch import Stopwatch
@@ -218,20 +218,21 @@ class ICTRL:
 
     def reconstruct(self, images: Images) -> Images:
         """g(f(x)): each image as the learner sees it, uint8."""
-        X = self._checked(images)
+        return like(self.decode(self.features(images)), images)
+
+    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
+        """g(z): the image that the decoder draws of each feature, on the learner's device."""
+        d = self.recipe.network.feature_dim
+        if not isinstance(Z, Tensor) or not Z.is_floating_point() or Z.ndim != 2 or Z.shape[1] != d or not len(Z):
+            got = f"{Z.dtype} of shape {tuple(Z.shape)}" if isinstance(Z, Tensor) else type(Z).__name__
+            raise InputError(f"Expected features as a float tensor (n, {d}) but got {got}.")
         with torch.no_grad():
-            decoded = [to_uint8(self.decoder(part)) for part in self._features(X).split(CHUNK)]
-        return like(torch.cat(decoded), images)
+            return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
 
     def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
-        if not self.memory:
-            raise InputError("Expected a learner that has learned but got a new one: call learn before sample.")
-        label = whole_number(label, "label")
-        if label not in self.memory:
-            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        kept = Memory({0: self.recall(label)}).gaussians()
         n = whole_number(n, "n", least=1)
-        kept = Memory({label: self.memory[label]}).gaussians()
         r = len(kept.means)
         if direction is not None and not 0 <= whole_number(direction, "direction") < r:
             raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
@@ -239,8 +240,16 @@ class ICTRL:
         Z, _ = kept.sample(each, self._display_generator)
         by_direction = Z.view(r, each, -1)
         chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
-        with torch.no_grad():
-            return torch.cat([to_uint8(self.decoder(part)) for part in chosen.split(CHUNK)]).cpu()
+        return self.decode(chosen).cpu()
+
+    def recall(self, label: int) -> ClassMemory:
+        """What is kept of a class."""
+        if not self.memory:
+            raise InputError("Expected a learner that has learned but got a new one: call learn first.")
+        label = whole_number(label, "label")
+        if label not in self.memory:
+            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        return self.memory[label]
 
     def _checked(self, images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
         return checked_images(images, self.recipe.network.channels, self.recipe.network.image_size)
