@@ -6,63 +6,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import call
 from PIL import Image
 from torch import Tensor
 
 from ictrl import ICTRL
-from ictrl.cli import main
 from ictrl.data import load_dataset, split_tasks
 from ictrl.drawing import interpolate, nearest, walk
 from ictrl.recipefiles import load_recipe
 
 NEWEST = Path("checkpoint") / "after-task-002.safetensors"
-SHORT = """
-base = "digits"
-device = "cpu"
-[network]
-image_size = 8
-width = 8
-feature_dim = 16
-[memory]
-directions = 3
-neighbours = 5
-samples = 4
-[game]
-first_epochs = 3
-epochs = 2
-first_batch = 50
-[data]
-tasks = 2
-limit = 12
-"""
-
-
-def call(*arguments: str | Path) -> int:
-    """The exit code, whether the command returns it or the parser raises it."""
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as error:
-        return int(error.code or 0)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten digits of 8×8 in two tasks."""
-    folder = tmp_path_factory.mktemp("draw")
-    (folder / "short.toml").write_text(SHORT)
-    assert call("run", folder / "short.toml", "--out", folder / "run") == 0
-    return folder / "run"
 
 
 @pytest.fixture
-def learner(run: Path) -> ICTRL:
-    return ICTRL.load(run / NEWEST, device="cpu")
+def learner(short_run: Path) -> ICTRL:
+    return ICTRL.load(short_run / NEWEST, device="cpu")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Path) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_run: Path) -> Path:
     """The folder one stands in, with two test images as files and one that is no picture."""
-    recipe = load_recipe(run / "config.toml")
+    recipe = load_recipe(short_run / "config.toml")
     images = load_dataset(recipe.data, image_size=8, channels=1).test_images
     for name, image in zip(("a", "b"), images):
         Image.fromarray(image[0].numpy()).save(tmp_path / f"{name}.png")
@@ -82,9 +46,9 @@ def pictures_of(sheet: str | Path, down: int, across: int) -> Tensor:
 
 
 def test_a_walk_has_a_row_a_direction(
-    run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("walk", run, "--label", "3", "--steps", "5", "-o", "new/walk.png", "--device", "cpu") == 0
+    assert call("walk", short_run, "--label", "3", "--steps", "5", "-o", "new/walk.png", "--device", "cpu") == 0
     expected = "Class 3 along its 6 widest directions, from -3σ to 3σ around the mean, from memory: new/walk.png\n"
     assert capsys.readouterr().out == expected
     shown = pictures_of("new/walk.png", down=6, across=5)
@@ -93,9 +57,9 @@ def test_a_walk_has_a_row_a_direction(
 
 
 def test_a_walk_along_one_direction_from_a_learner_file(
-    run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(run / NEWEST, "mine.safetensors")
+    shutil.copy(short_run / NEWEST, "mine.safetensors")
     options = ["--label", "0", "--direction", "2", "--sigmas", "1.5", "-o", "walk.png", "--device", "cpu"]
     assert call("walk", "mine.safetensors", *options) == 0
     expected = "Class 0 along direction 2, from -1.5σ to 1.5σ around the mean, from memory: walk.png\n"
@@ -104,9 +68,9 @@ def test_a_walk_along_one_direction_from_a_learner_file(
 
 
 def test_reconstructions_stand_below_the_pictures(
-    run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("reconstruct", run, "a.png", "b.png", "-o", "sheet.png", "--device", "cpu") == 0
+    assert call("reconstruct", short_run, "a.png", "b.png", "-o", "sheet.png", "--device", "cpu") == 0
     assert capsys.readouterr().out == "2 pictures, their reconstructions below: sheet.png\n"
     originals, below = pictures_of("sheet.png", down=2, across=2)
     files = [torch.from_numpy(np.array(Image.open(f"{name}.png"))) for name in ("a", "b")]
@@ -115,12 +79,12 @@ def test_reconstructions_stand_below_the_pictures(
 
 
 def test_without_pictures_test_images_are_reconstructed(
-    run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("reconstruct", run, "-o", "sheet.png", "--n", "3", "--device", "cpu") == 0
+    assert call("reconstruct", short_run, "-o", "sheet.png", "--n", "3", "--device", "cpu") == 0
     assert capsys.readouterr().out == "30 pictures, their reconstructions below: sheet.png\n"
     rows = pictures_of("sheet.png", down=20, across=3)
-    recipe = load_recipe(run / "config.toml")
+    recipe = load_recipe(short_run / "config.toml")
     tasks = split_tasks(load_dataset(recipe.data, image_size=8, channels=1), recipe.data)
     assert torch.equal(rows[0], tasks[0].test_images[tasks[0].test_labels == 0][:3, 0])
     assert torch.equal(rows[18], tasks[1].test_images[tasks[1].test_labels == 9][:3, 0])
@@ -128,9 +92,9 @@ def test_without_pictures_test_images_are_reconstructed(
 
 
 def test_what_cannot_be_read_is_named_after_the_sheet_is_written(
-    run: Path, here: Path, capsys: pytest.CaptureFixture[str]
+    short_run: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("reconstruct", run, "a.png", "notes.png", "gone.png", "-o", "sheet.png", "--device", "cpu") == 2
+    assert call("reconstruct", short_run, "a.png", "notes.png", "gone.png", "-o", "sheet.png", "--device", "cpu") == 2
     captured = capsys.readouterr()
     assert captured.out == "1 picture, its reconstruction below: sheet.png\n"
     assert captured.err == (
@@ -140,26 +104,30 @@ def test_what_cannot_be_read_is_named_after_the_sheet_is_written(
     pictures_of("sheet.png", down=2, across=1)
 
 
-def test_the_nearest_training_images(run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_nearest_training_images(
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--label", "6", "--directions", "2", "--n", "4", "-o", "six.png", "--device", "cpu"]
-    assert call("nearest", run, *options) == 0
+    assert call("nearest", short_run, *options) == 0
     assert capsys.readouterr().out == (
         "4 of 12 training images of class 6 nearest to each of 2 directions, their reconstructions below: six.png\n"
     )
     rows = pictures_of("six.png", down=4, across=4)
-    recipe = load_recipe(run / "config.toml")
+    recipe = load_recipe(short_run / "config.toml")
     task = split_tasks(load_dataset(recipe.data, image_size=8, channels=1), recipe.data)[1]
     images = task.images[task.labels == 6]
     assert torch.equal(rows[2], images[nearest(learner, images, 6, 1, 4)][:, 0])
     assert torch.equal(rows[3], learner.reconstruct(rows[2][:, None])[:, 0])
 
 
-def test_a_way_between_two_pictures(run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("interpolate", run, "a.png", "b.png", "--steps", "4", "--out", "way.png", "--device", "cpu") == 0
+def test_a_way_between_two_pictures(
+    short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("interpolate", short_run, "a.png", "b.png", "--steps", "4", "--out", "way.png", "--device", "cpu") == 0
     assert capsys.readouterr().out == "4 pictures from a.png to b.png: way.png\n"
     (row,) = pictures_of("way.png", down=1, across=6)
     assert torch.equal(row[1:-1], interpolate(learner, row[0][None], row[-1][None], steps=4)[:, 0])
-    assert call("interpolate", run, "a.png", "a.png", "--steps", "2", "--out", "same.png", "--device", "cpu") == 0
+    assert call("interpolate", short_run, "a.png", "a.png", "--steps", "2", "--out", "same.png", "--device", "cpu") == 0
     (row,) = pictures_of("same.png", down=1, across=4)
     assert torch.equal(row[1], row[2])
 
@@ -182,9 +150,9 @@ def test_a_way_between_two_pictures(run: Path, learner: ICTRL, here: Path, capsy
     ],
 )
 def test_a_users_mistake_exits_with_2_and_one_line(
-    arguments: list[str], message: str, run: Path, here: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, short_run: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [run if argument == "RUN" else argument for argument in arguments]
+    given = [short_run if argument == "RUN" else argument for argument in arguments]
     before = sorted(here.iterdir())
     assert call(*given, "-o", "sheet.png", "--device", "cpu") == 2
     captured = capsys.readouterr()
@@ -198,16 +166,16 @@ def test_a_users_mistake_exits_with_2_and_one_line(
 
 @pytest.mark.parametrize("command", ["reconstruct", "nearest"])
 def test_data_from_a_learner_file_alone_is_refused(
-    command: str, run: Path, here: Path, capsys: pytest.CaptureFixture[str]
+    command: str, short_run: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(run / NEWEST, "mine.safetensors")
+    shutil.copy(short_run / NEWEST, "mine.safetensors")
     label = ["--label", "1"] if command == "nearest" else []
     assert call(command, "mine.safetensors", *label, "-o", "sheet.png", "--device", "cpu") == 2
     assert capsys.readouterr().err.startswith("error: Expected a run folder but mine.safetensors has no config.toml")
 
 
-def test_changed_data_is_refused(run: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(run, "changed")
+def test_changed_data_is_refused(short_run: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(short_run, "changed")
     noted = here / "changed" / "data.json"
     noted.write_text(noted.read_text().replace('"sha256": "', '"sha256": "0'))
     assert call("nearest", "changed", "--label", "1", "-o", "sheet.png", "--device", "cpu") == 2

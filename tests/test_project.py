@@ -36,6 +36,8 @@ ROOMS = [
     "drawing",
     "data",
     "metrics",
+    "judges",
+    "fidelity",
     "runs",
     "experiment",
     "study",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, run, study, use
+from ictrl.cli import data, draw, fidelity, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
@@ -25,7 +25,7 @@ RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.Rec
 UseCommands = use.PredictCommand | use.SampleCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 DrawCommands = draw.ReconstructCommand | draw.WalkCommand | draw.NearestCommand | draw.InterpolateCommand
-Command = RunCommands | study.StudyCommand | UseCommands | DrawCommands | DataCommands
+Command = RunCommands | study.StudyCommand | UseCommands | DrawCommands | fidelity.FidelityCommand | DataCommands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,6 +98,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[draw.ReconstructCommand, subcommand("reconstruct", draw.RECONSTRUCT_HELP)]
         | Annotated[draw.NearestCommand, subcommand("nearest", draw.NEAREST_HELP)]
         | Annotated[draw.InterpolateCommand, subcommand("interpolate", draw.INTERPOLATE_HELP)]
+        | Annotated[fidelity.FidelityCommand, subcommand("fidelity", fidelity.FIDELITY_HELP)]
         | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
         | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
     )
