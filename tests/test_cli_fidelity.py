@@ -15,7 +15,7 @@ from ictrl.judges import EfficientNetLite0, Inception, efficientnet
 
 FEW = (
     "\nClasses with fewer than 200 images in each set are not measured alone.\n",
-    "\nFewer images than the 64 features: all distances are too large. ",
+    "\nDistances from no more images than the network has features (64) are much too large: compare them with the",
 )
 
 

@@ -101,8 +101,8 @@ def print_fidelity(found: Fidelity, names: Mapping[int, str]) -> None:
         console.print(f"\nInception score, larger is better: {', '.join(scores)}.")
     if len(found.by_class) < len(names):
         console.print(f"\nClasses with fewer than {ENOUGH} images in each set are not measured alone.")
-    if found.overall.images <= found.features:
+    if min(comparison.images for comparison in (found.overall, *found.by_class.values())) <= found.features:
         console.print(
-            f"\nFewer images than the {found.features} features: all distances are too large. "
-            "Compare them with the floor, and with nothing measured from another number of images."
+            f"\nDistances from no more images than the network has features ({found.features}) are much too large: "
+            "compare them with the floor beside them, and with nothing measured from another number of images."
         )
