@@ -231,6 +231,7 @@ class ICTRL:
 
     def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
+        self._check_learned("sample")
         kept = Memory({0: self.recall(label)}).gaussians()
         n = whole_number(n, "n", least=1)
         r = len(kept.means)
@@ -244,8 +245,7 @@ class ICTRL:
 
     def recall(self, label: int) -> ClassMemory:
         """What is kept of a class."""
-        if not self.memory:
-            raise InputError("Expected a learner that has learned but got a new one: call learn first.")
+        self._check_learned("recall")
         label = whole_number(label, "label")
         if label not in self.memory:
             raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
@@ -263,9 +263,12 @@ class ICTRL:
                 parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
         return torch.cat(parts)
 
-    def _memory_classifier(self, caller: str) -> Classifier:
+    def _check_learned(self, caller: str) -> None:
         if not self.memory:
             raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
+
+    def _memory_classifier(self, caller: str) -> Classifier:
+        self._check_learned(caller)
         if self._classifier is None:
             self._classifier = classifier_of(Moments.of_memory(self.memory), self.recipe.classifier)
         return self._classifier
