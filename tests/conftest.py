@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ictrl import ICTRL, Recipe
+from ictrl.cli import main
 from ictrl.config import ClassifierConfig, GameConfig, MemoryConfig, NetworkConfig
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -61,3 +63,41 @@ def learned() -> Callable[..., ICTRL]:
         return learner.learn(*pictures([0, 1])).learn(*pictures([2, 3]))
 
     return make
+
+
+SHORT = """
+base = "digits"
+device = "cpu"
+[network]
+image_size = 8
+width = 8
+feature_dim = 16
+[memory]
+directions = 3
+neighbours = 5
+samples = 4
+[game]
+first_epochs = 3
+epochs = 2
+first_batch = 50
+[data]
+tasks = 2
+limit = 12
+"""
+
+
+def call(*arguments: str | Path) -> int:
+    """The exit code, whether the command returns it or the parser raises it."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        return int(error.code or 0)
+
+
+@pytest.fixture(scope="session")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder: ten digits of 8×8 in two tasks, hardly learned."""
+    folder = tmp_path_factory.mktemp("short")
+    (folder / "short.toml").write_text(SHORT)
+    assert call("run", folder / "short.toml", "--out", folder / "run") == 0
+    return folder / "run"

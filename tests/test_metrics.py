@@ -1,8 +1,11 @@
-"""Three numbers from an accuracy matrix."""
+"""Three numbers from an accuracy matrix, and how far apart two sets of features are."""
 
+import numpy as np
 import pytest
+import torch
+from scipy.linalg import sqrtm
 
-from ictrl.metrics import summarise
+from ictrl.metrics import frechet_distance, inception_score, summarise
 
 ROWS = [[0.9], [0.8, 1.0], [0.85, 0.6, 0.7]]
 
@@ -33,3 +36,54 @@ def test_one_task_forgets_nothing() -> None:
 def test_a_matrix_that_is_not_triangular_is_refused(rows: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="Expected a row of t accuracies after task t"):
         summarise(rows, [1, 1])
+
+
+def reference_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The formula as it stands, with SciPy's root of a matrix."""
+    mean_1, mean_2 = one.mean(0), other.mean(0)
+    cov_1, cov_2 = np.cov(one.T), np.cov(other.T)
+    root = sqrtm(cov_1 @ cov_2)
+    return float(((mean_1 - mean_2) ** 2).sum() + np.trace(cov_1 + cov_2 - 2 * root).real)
+
+
+@pytest.mark.parametrize(("n", "m"), [(50, 40), (7, 40), (7, 5)], ids=["full rank", "one singular", "both singular"])
+def test_frechet_distance_against_scipy(n: int, m: int) -> None:
+    random = np.random.default_rng(0)
+    mixing = random.normal(size=(12, 12))
+    one, other = random.normal(size=(n, 12)), 2 * random.normal(size=(m, 12)) @ mixing + 1
+    found = frechet_distance(torch.from_numpy(one), torch.from_numpy(other))
+    assert found == pytest.approx(reference_distance(one, other), rel=1e-5)
+    assert found == pytest.approx(frechet_distance(torch.from_numpy(other), torch.from_numpy(one)), rel=1e-12)
+
+
+def test_frechet_distance_of_known_gaussians() -> None:
+    Z = torch.randn(30, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    shift = torch.tensor([1.0, -2.0, 0.0, 0.0, 2.0], dtype=torch.float64)
+    assert frechet_distance(Z, Z) == pytest.approx(0, abs=1e-12)
+    assert frechet_distance(Z, Z.flip(0) + shift) == pytest.approx(9)
+    scaled = (Z - Z.mean(0)) * 3 + Z.mean(0)  # tr (3 - 1)² Σ
+    assert frechet_distance(Z, scaled) == pytest.approx(4 * float(torch.cov(Z.T).trace()))
+    constant = torch.ones(4, 5)
+    assert frechet_distance(constant, constant) == 0
+    with pytest.raises(ValueError, match="Expected at least 2 features in each set but got 30 and 1."):
+        frechet_distance(Z, Z[:1])
+
+
+def test_inception_score_against_its_formula() -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.full(6, 0.3), size=23)
+    expected = [
+        np.exp(np.mean([np.sum(row * (np.log(row) - np.log(part.mean(0)))) for row in part]))
+        for part in np.array_split(p, 4)
+    ]
+    mean, deviation = inception_score(torch.from_numpy(p), splits=4)
+    assert mean == pytest.approx(np.mean(expected))
+    assert deviation == pytest.approx(np.std(expected))
+
+
+def test_inception_score_reaches_from_1_to_the_number_of_classes() -> None:
+    assert inception_score(torch.full((20, 5), 0.2)) == pytest.approx((1, 0))
+    assert inception_score(torch.eye(5)[[0] * 20]) == pytest.approx((1, 0))  # zeros among the probabilities
+    assert inception_score(torch.eye(5).repeat(10, 1), splits=10) == pytest.approx((5, 0))
+    with pytest.raises(ValueError, match="Expected from 1 to 5 splits but got 6."):
+        inception_score(torch.eye(5), splits=6)

@@ -50,7 +50,8 @@ def test_the_two_commands_are_targets() -> None:
 
 def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
     lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "sample", "evaluate", "resume", "study"}
+    drawing = {"sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity"}
+    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "evaluate", "resume", "study", *drawing}
     for line in lines:
         words = [word for word in line.split() if word != "--help"]
         with pytest.raises(SystemExit) as stopped:
@@ -118,6 +119,7 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for command in ("run", "resume", "evaluate", "predict", "sample", "data list", "data show", "recipes", "study"):
+    using = ("predict", "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity")
+    for command in ("run", "resume", "evaluate", *using, "data list", "data show", "recipes", "study"):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page

@@ -90,9 +90,9 @@ def test_score(learner: ICTRL) -> None:
     refused(lambda: learner.score(GOOD, LABELS[:3]), r"Expected one label an image \(40\)", learner)
 
 
-@pytest.mark.parametrize("method", ["predict", "residuals", "score", "sample"])
+@pytest.mark.parametrize("method", ["predict", "residuals", "score", "sample", "recall"])
 def test_use_before_learning(method: str) -> None:
-    arguments = {"score": (GOOD, LABELS), "sample": (0, 1)}.get(method, (GOOD,))
+    arguments = {"score": (GOOD, LABELS), "sample": (0, 1), "recall": (0,)}.get(method, (GOOD,))
     with pytest.raises(InputError, match=f"has learned but got a new one: call learn before {method}"):
         getattr(ICTRL(tiny_recipe()), method)(*arguments)
 

@@ -159,8 +159,7 @@ def evaluate(out: Path, device: str | None = None, listener: Listener | None = N
     """Measure the newest learner of a run again, under both protocols; what `results.json` holds of the rest stays."""
     folder = RunFolder.existing(out)
     recipe, position = folder.recipe(), folder.learned(device)
-    dataset, tasks = _stream(recipe)
-    folder.check_data(fingerprint(tasks))
+    dataset, tasks = run_data(folder)
     (listener or Listener()).on_begin(position, dataset, tasks)
     measured = Measured(**json.loads(position.notes["measured"]))
     measured.memory[-1], measured.reencoded[-1] = _rows(position.learner, tasks[: position.done], measured)
@@ -169,6 +168,16 @@ def evaluate(out: Path, device: str | None = None, listener: Listener | None = N
         with folder.locked():
             folder.write_results(results)
     return results
+
+
+def run_data(folder: RunFolder, root: Path | None = None) -> tuple[Dataset, list[Task]]:
+    """The data that a run was begun with, from where it was or from `root`; other data is refused."""
+    recipe = folder.recipe()
+    if root is not None:
+        recipe = replace(recipe, data=replace(recipe.data, root=str(root)))
+    dataset, tasks = _stream(recipe)
+    folder.check_data(fingerprint(tasks))
+    return dataset, tasks
 
 
 def fingerprint(tasks: list[Task]) -> dict[str, Any]:

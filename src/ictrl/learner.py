@@ -166,10 +166,9 @@ class ICTRL:
         be recognised. `progress` is called after every epoch. What `review` returns says what was done, and why.
         """
         X = self._checked(images)
-        if not self.memory:
-            raise InputError("Expected a learner that has learned but got a new one: call learn before review.")
-        if label is not None and whole_number(label, "label") not in self.memory:
-            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        self._check_learned("review")
+        if label is not None:
+            self.recall(label)
         seen = recognise(self._features(X), self.memory)
         least = self.recipe.memory.neighbours
         if len(X) < least:
@@ -286,20 +285,22 @@ class ICTRL:
 
     def reconstruct(self, images: Images) -> Images:
         """g(f(x)): each image as the learner sees it, uint8."""
-        X = self._checked(images)
+        return like(self.decode(self.features(images)), images)
+
+    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
+        """g(z): the image that the decoder draws of each feature, on the learner's device."""
+        d = self.recipe.network.feature_dim
+        if not isinstance(Z, Tensor) or not Z.is_floating_point() or Z.ndim != 2 or Z.shape[1] != d or not len(Z):
+            got = f"{Z.dtype} of shape {tuple(Z.shape)}" if isinstance(Z, Tensor) else type(Z).__name__
+            raise InputError(f"Expected features as a float tensor (n, {d}) but got {got}.")
         with torch.no_grad():
-            decoded = [to_uint8(self.decoder(part)) for part in self._features(X).split(CHUNK)]
-        return like(torch.cat(decoded), images)
+            return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
 
     def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
-        if not self.memory:
-            raise InputError("Expected a learner that has learned but got a new one: call learn before sample.")
-        label = whole_number(label, "label")
-        if label not in self.memory:
-            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        self._check_learned("sample")
+        kept = Memory({0: self.recall(label)}).gaussians()
         n = whole_number(n, "n", least=1)
-        kept = Memory({label: self.memory[label]}).gaussians()
         r = len(kept.means)
         if direction is not None and not 0 <= whole_number(direction, "direction") < r:
             raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
@@ -307,8 +308,15 @@ class ICTRL:
         Z, _ = kept.sample(each, self._display_generator)
         by_direction = Z.view(r, each, -1)
         chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
-        with torch.no_grad():
-            return torch.cat([to_uint8(self.decoder(part)) for part in chosen.split(CHUNK)]).cpu()
+        return self.decode(chosen).cpu()
+
+    def recall(self, label: int) -> ClassMemory:
+        """What is kept of a class."""
+        self._check_learned("recall")
+        label = whole_number(label, "label")
+        if label not in self.memory:
+            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        return self.memory[label]
 
     def _checked(self, images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
         return checked_images(images, self.recipe.network.channels, self.recipe.network.image_size)
@@ -322,9 +330,12 @@ class ICTRL:
                 parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
         return torch.cat(parts)
 
-    def _memory_classifier(self, caller: str) -> Classifier:
+    def _check_learned(self, caller: str) -> None:
         if not self.memory:
             raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
+
+    def _memory_classifier(self, caller: str) -> Classifier:
+        self._check_learned(caller)
         if self._classifier is None:
             self._classifier = classifier_of(Moments.of_memory(self.memory), self.recipe.classifier)
         return self._classifier

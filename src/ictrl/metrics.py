@@ -1,7 +1,11 @@
-"""From an accuracy matrix to the three numbers that class-incremental learning is judged by."""
+"""The numbers that a learner is judged by: accuracy and forgetting, and how real what it draws looks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -52,3 +56,49 @@ def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[i
     for row, column in zip(true, predicted):
         counts[place[row]][place[column]] += 1
     return counts
+
+
+def frechet_distance(one: Float[Tensor, "n d"], other: Float[Tensor, "m d"]) -> float:
+    """‖μ₁ − μ₂‖² + tr(Σ₁ + Σ₂ − 2(Σ₁Σ₂)^½), between the Gaussians that have the moments of two sets of features.
+
+    With Σ = FᵀF, tr (Σ₁Σ₂)^½ is the sum of the singular values of F₁F₂ᵀ. So no root of a matrix is taken, and
+    covariances may be singular, as those of fewer features than dimensions are. A distance from few features is too
+    large: compare only distances from equally many.
+
+    >>> frechet_distance(torch.tensor([[0.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
+    9.0
+    """
+    if min(len(one), len(other)) < 2:
+        raise ValueError(f"Expected at least 2 features in each set but got {len(one)} and {len(other)}.")
+    mean_1, F_1 = _moments(one)
+    mean_2, F_2 = _moments(other)
+    common = torch.linalg.svdvals(F_1 @ F_2.T).sum()
+    distance = (mean_1 - mean_2).square().sum() + F_1.square().sum() + F_2.square().sum() - 2 * common
+    return max(float(distance), 0.0)  # of equal sets, rounding can leave a little less than nothing
+
+
+def _moments(features: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, "q d"]]:
+    """The mean, and F with FᵀF the covariance, in float64; q ≤ d."""
+    Z = features.double()
+    n, d = Z.shape
+    centred = (Z - Z.mean(0)) / (n - 1) ** 0.5
+    return Z.mean(0), torch.linalg.qr(centred).R if n > d else centred
+
+
+def inception_score(probabilities: Float[Tensor, "n k"], splits: int = 10) -> tuple[float, float]:
+    """exp E KL(p(y|x) ‖ p(y)) from the class probabilities of images: mean and deviation over equal splits.
+
+    From 1, where all images look the same or like nothing in particular, to k. Images must come in random order.
+
+    >>> inception_score(torch.eye(4).repeat(3, 1), splits=1)
+    (4.0, 0.0)
+    """
+    if not 1 <= splits <= len(probabilities):
+        raise ValueError(f"Expected from 1 to {len(probabilities)} splits but got {splits}.")
+    scores = []
+    for part in probabilities.double().tensor_split(splits):
+        marginal = part.mean(0)
+        divergence = (torch.xlogy(part, part) - torch.xlogy(part, marginal)).sum(1)  # (n,), 0 log 0 = 0
+        scores.append(divergence.mean().exp())
+    every = torch.stack(scores)
+    return float(every.mean()), float(every.std(correction=0))

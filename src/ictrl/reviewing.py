@@ -19,7 +19,7 @@ import torch
 from ictrl.config import Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
-from ictrl.experiment import PROTOCOLS, Stopped, _stream, device_name, fingerprint, from_memory, reencoded
+from ictrl.experiment import PROTOCOLS, Stopped, device_name, from_memory, reencoded, run_data
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL, Review
@@ -107,10 +107,9 @@ def review(
     together = joint_accuracy(joint) if joint is not None else None
     with RunFolder.reopen(out) as folder:
         position, progress = _position(folder, manner, device)
-        learner, recipe = position.learner, folder.recipe()
-        learner.recipe = manner.recipe(recipe)
-        dataset, tasks = _stream(recipe)
-        folder.check_data(fingerprint(tasks))
+        learner = position.learner
+        learner.recipe = manner.recipe(folder.recipe())
+        dataset, tasks = run_data(folder)
         if len(learner.memory) != sum(len(task.classes) for task in tasks):
             raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
         labels = [label for task in tasks for label in task.classes]

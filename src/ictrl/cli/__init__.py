@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, review, run, study, use
+from ictrl.cli import data, draw, fidelity, review, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
@@ -24,7 +24,9 @@ Also: --help after any command, --version, and --debug with any command for the 
 RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
 UseCommands = use.PredictCommand | use.SampleCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
-Command = RunCommands | review.ReviewCommand | study.StudyCommand | UseCommands | DataCommands
+DrawCommands = draw.ReconstructCommand | draw.WalkCommand | draw.NearestCommand | draw.InterpolateCommand
+LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
+Command = RunCommands | LongCommands | UseCommands | DrawCommands | DataCommands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,6 +96,11 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[study.StudyCommand, subcommand("study", study.STUDY_HELP)]
         | Annotated[use.PredictCommand, subcommand("predict", use.PREDICT_HELP)]
         | Annotated[use.SampleCommand, subcommand("sample", use.SAMPLE_HELP)]
+        | Annotated[draw.WalkCommand, subcommand("walk", draw.WALK_HELP)]
+        | Annotated[draw.ReconstructCommand, subcommand("reconstruct", draw.RECONSTRUCT_HELP)]
+        | Annotated[draw.NearestCommand, subcommand("nearest", draw.NEAREST_HELP)]
+        | Annotated[draw.InterpolateCommand, subcommand("interpolate", draw.INTERPOLATE_HELP)]
+        | Annotated[fidelity.FidelityCommand, subcommand("fidelity", fidelity.FIDELITY_HELP)]
         | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
         | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
     )

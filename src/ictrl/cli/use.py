@@ -67,10 +67,7 @@ class PredictCommand:
             print(json.dumps([as_json(prediction, names) for prediction in predictions], indent=2))
         elif predictions:
             print_predictions(predictions, names)
-        if unread:
-            reasons = ", ".join(f"{file} ({reason})" for file, reason in unread.items())
-            total = len(read) + len(unread)
-            raise InputError(f"Expected pictures but could not read {len(unread)} of {total}: {reasons}.")
+        refuse_unread(unread, len(read) + len(unread))
 
 
 @dataclass(frozen=True)
@@ -89,14 +86,12 @@ class SampleCommand:
     """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
 
     def execute(self) -> None:
-        if self.out.suffix.lower() != ".png":
-            raise InputError(f"Expected --out to be a file that ends in .png but got {self.out}.")
+        check_png(self.out)
         learner, names = open_learner(self.run, self.device)
         label = find_label(self.label, names)
         pictures = learner.sample(label, self.n, self.direction)
         across = max(1, round(self.n**0.5))
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.out, contact_sheet(pictures.split(across)))
+        write_sheet(self.out, pictures.split(across))
         replayed = "1 picture" if self.n == 1 else f"{self.n} pictures"
         along = "" if self.direction is None else f" along direction {self.direction}"
         open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
@@ -143,6 +138,25 @@ def read_pictures(
                 beginning = f"Expected a picture but could not read {file.name}: "
                 unread[file] = str(error).removeprefix(beginning).rstrip(".")
     return read, unread
+
+
+def refuse_unread(unread: Mapping[Path, str], total: int) -> None:
+    """Name what could not be read, if anything."""
+    if unread:
+        reasons = ", ".join(f"{file} ({reason})" for file, reason in unread.items())
+        raise InputError(f"Expected pictures but could not read {len(unread)} of {total}: {reasons}.")
+
+
+def check_png(out: Path) -> None:
+    """Refuse a sheet of another kind before any work is done."""
+    if out.suffix.lower() != ".png":
+        raise InputError(f"Expected --out to be a file that ends in .png but got {out}.")
+
+
+def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
+    """Rows of pictures as a PNG file, in a folder that is made if need be."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, contact_sheet(rows))
 
 
 def classify(learner: ICTRL, pictures: Mapping[Path, UInt8[Tensor, "c h w"]]) -> list[Prediction]:
