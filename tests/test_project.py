@@ -35,6 +35,8 @@ ROOMS = [
     "learner",
     "data",
     "metrics",
+    "drift",
+    "sheets",
     "runs",
     "experiment",
     "study",

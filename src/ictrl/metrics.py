@@ -1,7 +1,10 @@
-"""From an accuracy matrix to the three numbers that class-incremental learning is judged by."""
+"""From an accuracy matrix to the three numbers that class-incremental learning is judged by; affinity of subspaces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,20 @@ def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[i
     for row, column in zip(true, predicted):
         counts[place[row]][place[column]] += 1
     return counts
+
+
+def subspace_affinity(U: Float[Tensor, "*k d q"], V: Float[Tensor, "*k d p"]) -> Float[Tensor, "*k"]:
+    """How far two subspaces lie within each other: ‖UᵀV‖_F² / min(q, p), the mean squared cosine of the angles between.
+
+    1 if one contains the other, 0 if they are orthogonal, about max(q, p) / d if they have nothing to do with each
+    other. The columns of U and V are orthonormal; columns of zeros do not count, so that bases of fewer components can
+    stand in a batch. A basis of nothing has affinity 0 with everything.
+
+    >>> import torch
+    >>> x, y, z = torch.eye(3).split(1, dim=1)
+    >>> float(subspace_affinity(torch.cat([x, y], 1), torch.cat([y, z], 1)))
+    0.5
+    """
+    shared = (U.mT @ V).square().sum((-2, -1))
+    fewer = U.square().sum((-2, -1)).minimum(V.square().sum((-2, -1)))  # ‖U‖_F² is the number of its columns
+    return (shared / fewer.clamp(min=1)).clamp(0, 1)
