@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, run, study, use
+from ictrl.cli import data, report, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
@@ -22,7 +22,7 @@ Also: --help after any command, --version, and --debug with any command for the 
 """
 
 RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
-UseCommands = use.PredictCommand | use.SampleCommand
+UseCommands = use.PredictCommand | use.SampleCommand | report.ReportCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 Command = RunCommands | study.StudyCommand | UseCommands | DataCommands
 
@@ -93,6 +93,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[study.StudyCommand, subcommand("study", study.STUDY_HELP)]
         | Annotated[use.PredictCommand, subcommand("predict", use.PREDICT_HELP)]
         | Annotated[use.SampleCommand, subcommand("sample", use.SAMPLE_HELP)]
+        | Annotated[report.ReportCommand, subcommand("report", report.REPORT_HELP)]
         | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
         | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
     )
