@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from ictrl.report.drawing import WIDTH, canvas, line, rectangle, rounded_up, text, thinned, ticks, tooltip, written
+from ictrl.report.drawing import (
+    WIDTH,
+    Number,
+    canvas,
+    line,
+    rectangle,
+    rounded_up,
+    text,
+    thinned,
+    ticks,
+    tooltip,
+    written,
+)
 
 LEFT, RIGHT, TOP, HEIGHT = 58, 12, 10, 170
 
@@ -15,7 +27,7 @@ def grouped_bars(
     low, high = min(0.0, *everything), rounded_up(max(0.05, *everything))
     drawing = canvas(TOP + HEIGHT + 64, alt)
 
-    def down(y: float) -> float:
+    def down(y: Number) -> float:
         return TOP + (1 - (y - low) / (high - low)) * HEIGHT
 
     for value in ticks(low, high):
@@ -41,7 +53,7 @@ def grouped_bars(
     return written(drawing)
 
 
-def level_bars(rows: Sequence[tuple[str, float, str, str]], *, alt: str) -> str:
+def level_bars(rows: Sequence[tuple[str, Number, str, str]], *, alt: str) -> str:
     """Lying bars on one scale, each given as name, length, the words at its end and its colour."""
     longest = max(length for _, length, _, _ in rows)
     drawing = canvas(46 * len(rows), alt)

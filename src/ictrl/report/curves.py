@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement
 
-from ictrl.report.drawing import WIDTH, canvas, line, number, rounded_up, text, thinned, ticks, tooltip, written
+from ictrl.report.drawing import WIDTH, Number, canvas, line, number, rounded_up, text, thinned, ticks, tooltip, written
 
 LEFT, RIGHT, TOP, HEIGHT = 58, 12, 10, 210  # of the field that the curves are drawn in
 LETTER = 7.6  # pixels that a letter takes, about
@@ -13,7 +13,7 @@ LETTER = 7.6  # pixels that a letter takes, about
 @dataclass(frozen=True)
 class Curve:
     name: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[Number, Number]]
     colour: str
     dash: str = ""
     mark: bool = True
@@ -29,7 +29,7 @@ def line_chart(
     y_label: str,
     alt: str,
     y_range: tuple[float, float] | None = None,
-    x_names: Mapping[float, str] | None = None,
+    x_names: Mapping[Number, str] | None = None,
 ) -> str:
     """The curves as SVG, with a legend below; `x_names` are the places to be named on the horizontal axis."""
     xs = [x for curve in curves for x, _ in curve.points]
@@ -40,10 +40,10 @@ def line_chart(
     rows = 1 + max((row for _, row, _ in legend), default=-1)
     drawing = canvas(TOP + HEIGHT + 44 + 18 * rows, alt)
 
-    def across(x: float) -> float:
+    def across(x: Number) -> float:
         return LEFT + (x - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT)
 
-    def down(y: float) -> float:
+    def down(y: Number) -> float:
         return TOP + (1 - (y - y_low) / (y_high - y_low)) * HEIGHT
 
     values = ticks(y_low, y_high)
@@ -67,7 +67,7 @@ def line_chart(
     return written(drawing)
 
 
-def _draw(drawing: Element, curve: Curve, points: Sequence[tuple[float, float]]) -> None:
+def _draw(drawing: Element, curve: Curve, points: Sequence[tuple[Number, Number]]) -> None:
     group = SubElement(drawing, "g", {"stroke": f"var(--{curve.colour})", "fill": f"var(--{curve.colour})"})
     tooltip(group, curve.name)
     path = " ".join(f"{number(x)},{number(y)}" for x, y in points)
@@ -90,7 +90,7 @@ def _placed(curves: Sequence[Curve]) -> list[tuple[Curve, int, float]]:
     return placed
 
 
-def _label(value: float, among: Sequence[float]) -> str:
+def _label(value: Number, among: Sequence[Number]) -> str:
     """A tick's number, with as many digits as its neighbours."""
     digits = max(len(f"{other:g}".partition(".")[2]) for other in among)
     return f"{value:.{digits}f}" if "e" not in f"{value:g}" else f"{value:g}"

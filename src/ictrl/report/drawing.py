@@ -53,6 +53,8 @@ DARK = {
 RUN_COLOURS = 6
 WIDTH = 440  # of a chart: on a phone its texts are still large enough to read
 
+Number = int | float
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -71,7 +73,7 @@ class Figure:
         return re.sub(r"var\(--([a-z0-9-]+)\)", lambda found: LIGHT[found[1]], self.svg).encode()
 
 
-def canvas(height: float, alt: str) -> Element:
+def canvas(height: Number, alt: str) -> Element:
     """An empty drawing; `alt` says in words what will be seen on it."""
     return Element(
         "svg",
@@ -86,22 +88,24 @@ def canvas(height: float, alt: str) -> Element:
     )
 
 
-def line(parent: Element, x1: float, y1: float, x2: float, y2: float, colour: str, **more: str) -> None:
+def line(parent: Element, x1: Number, y1: Number, x2: Number, y2: Number, colour: str, **more: str) -> None:
     ends = {"x1": number(x1), "y1": number(y1), "x2": number(x2), "y2": number(y2)}
     SubElement(parent, "line", {**ends, "stroke": f"var(--{colour})", **_attributes(more)})
 
 
-def rectangle(parent: Element, x: float, y: float, width: float, height: float, colour: str, **more: str) -> Element:
+def rectangle(
+    parent: Element, x: Number, y: Number, width: Number, height: Number, colour: str, **more: str
+) -> Element:
     place = {"x": number(x), "y": number(y), "width": number(width), "height": number(height)}
     return SubElement(parent, "rect", {**place, "fill": f"var(--{colour})", **_attributes(more)})
 
 
-def text(parent: Element, x: float, y: float, words: str, anchor: str = "start", **more: str) -> None:
+def text(parent: Element, x: Number, y: Number, words: str, anchor: str = "start", **more: str) -> None:
     attributes = {"fill": "var(--ink)", **_attributes(more)}
     SubElement(parent, "text", {"x": number(x), "y": number(y), "text-anchor": anchor, **attributes}).text = words
 
 
-def picture(parent: Element, x: float, y: float, width: float, height: float, png: bytes) -> None:
+def picture(parent: Element, x: Number, y: Number, width: Number, height: Number, png: bytes) -> None:
     place = {"x": number(x), "y": number(y), "width": number(width), "height": number(height)}
     look = {"preserveAspectRatio": "none", "style": "image-rendering:pixelated"}
     SubElement(parent, "image", {**place, **look, "href": data_uri(png)})
@@ -128,7 +132,7 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def number(value: float) -> str:
+def number(value: Number) -> str:
     """A coordinate, without digits that nobody sees."""
     return f"{value:.1f}".removesuffix(".0")
 
@@ -138,7 +142,7 @@ def short(name: str, longest: int = 12) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
+def ticks(low: Number, high: Number, about: int = 5) -> list[float]:
     """Round numbers from low to high.
 
     >>> ticks(0, 1)
@@ -151,7 +155,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(float(step * (first + i)), 10) for i in range(int((high - first * step) / step + 1e-9) + 1)]
 
 
-def rounded_up(highest: float) -> float:
+def rounded_up(highest: Number) -> float:
     """Where an axis from 0 should end.
 
     >>> rounded_up(0.27)
