@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ addEventListener("message", event => {
   document.body.append(written);
 });
 </script>
-<iframe src="looked-at.html" style="width: WIDTHpx; height: 900px; border: 0"></iframe>
+<iframe srcdoc="PAGE" style="width: WIDTHpx; height: 900px; border: 0"></iframe>
 """
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -79,10 +79,8 @@ def look(page: Path, width: int = 1100, spoiled: str = "") -> tuple[dict[str, An
     html = page.read_text(encoding="utf-8")
     assert html.count(POLICY) == 1
     html = html.replace(POLICY, POLICY + "; script-src 'unsafe-inline'").replace("</style>", "</style>" + LOOK, 1)
-    copy = page.with_name("looked-at.html")
-    copy.write_text(html.replace("</main>", spoiled + "</main>"), encoding="utf-8")
-    frame = page.with_name("frame.html")
-    frame.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
+    frame, inside = page.with_name("frame.html"), html.replace("</main>", spoiled + "</main>")
+    frame.write_text(FRAME.replace("WIDTH", str(width)).replace("PAGE", escape(inside)), encoding="utf-8")
     dom, console = chromium(frame)
     found = re.search(r'<pre id="found">(.*?)</pre>', dom, flags=re.DOTALL)
     assert found is not None

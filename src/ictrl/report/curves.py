@@ -63,7 +63,7 @@ def line_chart(
     for curve, row, x in legend:
         y = TOP + HEIGHT + 56 + 18 * row
         _draw(drawing, curve, [(x, y - 4), (x + 24, y - 4)])
-        text(drawing, x + 30, y, curve.name)
+        text(drawing, x + 32, y, curve.name)
     return written(drawing)
 
 
