@@ -25,6 +25,7 @@ SECTIONS = {
         "ictrl run digits --out runs/digits",
         "ictrl evaluate runs/digits",
         "ictrl sample runs/digits --label 3 --n 16 -o three.png",
+        "ictrl report runs/digits -o digits.html --figures paper",
         "ictrl resume runs/digits",
     ],
     "Pictures of your own": [
@@ -32,6 +33,7 @@ SECTIONS = {
         "ictrl run pictures --data.root shapes --data.task-sizes 2 1 --out runs/shapes",
         "ictrl predict runs/shapes new/first.png new/second.jpg",
         "ictrl predict runs/shapes new/first.png --json",
+        "ictrl report runs/digits runs/shapes -o both.html",
     ],
     "Where the time goes": ["ictrl run digits --profile --data.tasks 2 --out runs/profile"],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
@@ -44,6 +46,7 @@ SECTIONS = {
         "ictrl predict runs/shapes new/nothing.png",
         "ictrl sample runs/digits --label 12 -o twelve.png",
         "ictrl resume runs/none",
+        "ictrl report runs/digits runs/digits",
         "ictrl study nothing",
     ],
     "Help": ["ictrl --help", "ictrl resume --help"],

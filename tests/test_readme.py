@@ -50,7 +50,16 @@ def test_the_two_commands_are_targets() -> None:
 
 def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
     lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "sample", "evaluate", "resume", "study"}
+    assert {line.split()[0] for line in lines} == {
+        "data",
+        "run",
+        "predict",
+        "sample",
+        "evaluate",
+        "report",
+        "resume",
+        "study",
+    }
     for line in lines:
         words = [word for word in line.split() if word != "--help"]
         with pytest.raises(SystemExit) as stopped:
@@ -117,6 +126,17 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for command in ("run", "resume", "evaluate", "predict", "sample", "data list", "data show", "recipes", "study"):
+    for command in (
+        "run",
+        "resume",
+        "evaluate",
+        "predict",
+        "sample",
+        "report",
+        "data list",
+        "data show",
+        "recipes",
+        "study",
+    ):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page

@@ -89,7 +89,8 @@ def look(page: Path, width: int = 1100, spoiled: str = "") -> tuple[dict[str, An
 
 @pytest.fixture(scope="module")
 def page(odd_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report([odd_run], tmp_path_factory.mktemp("page") / "report.html").page
+    folder = tmp_path_factory.mktemp("page")
+    return write_report([odd_run], folder / "report.html", folder / "figures").page  # the run stays as it is
 
 
 @pytest.fixture(scope="module")
