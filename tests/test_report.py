@@ -182,7 +182,7 @@ def test_several_runs_side_by_side(run: Path, tmp_path: Path) -> None:
     assert str(run) in page.words  # two folders of one name are told apart
     assert str(other) in page.words
     drawn = write_report([run, other], tmp_path / "both.html", tmp_path / "figures").figures
-    assert {path.name for path in drawn} >= {"1-run-accuracy.svg", "2-run-accuracy.svg"}
+    assert {path.name for path in drawn} >= {"compared-memory.svg", "1-run-accuracy.svg", "2-run-accuracy.svg"}
 
 
 def test_what_an_older_run_does_not_have_is_said(run: Path) -> None:

@@ -65,8 +65,6 @@ class Figure:
     title: str
     caption: str
     svg: str
-    wide: bool = False
-    """to be shown over the whole width"""
 
     def file(self) -> bytes:
         """For a paper: the same drawing with colours filled in, on white."""

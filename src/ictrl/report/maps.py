@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ictrl.report.drawing import WIDTH, canvas, picture, short, text, thinned, written
 
 SHADE = (37, 115, 181)  # over whatever lies behind: white on paper, dark at night
-WIDEST, TOP, LETTER = 92, 6, 6.6  # room for names, above the field, for a letter
+WIDEST, TOP, LETTER = 118, 6, 7  # room for names, above the field, for a letter
 NAMED = 20  # classes whose names fit beside the field
 DARK_ENOUGH = 0.75  # from this shade on, letters must be white
 
@@ -32,7 +32,7 @@ def heat_map(
     side = len(values)
     shades = np.sqrt(values) if root else values
     longest = max(len(short(name)) for name, _ in blocks)
-    left = min(WIDEST, 30 + LETTER * longest)
+    left = min(WIDEST, 32 + LETTER * longest)
     field = WIDTH - left - 8
     below = TOP + field + (20 if longest <= 2 else 14 + 0.7 * LETTER * longest) + 16
     drawing = canvas(below + 6, alt)

@@ -69,6 +69,12 @@ def draw(run: RunRecord) -> RunPage:
     )
 
 
+def comparison(pages: list[RunPage]) -> list[Figure]:
+    """The accuracy of all runs in one chart a protocol, if there are several."""
+    runs = [page.run for page in pages]
+    return [compared(runs, protocol) for protocol in PROTOCOLS] if len(runs) > 1 else []
+
+
 def render(pages: list[RunPage]) -> str:
     """The HTML, with pictures of as many classes as it has room for."""
     environment = Environment(
@@ -82,13 +88,11 @@ def render(pages: list[RunPage]) -> str:
     environment.filters["drawn"] = lambda figure: Markup(figure.svg)
     template = environment.get_template("report.html.j2")
     style, _, _ = environment.loader.get_source(environment, "report.css")  # type: ignore[union-attr]
-    runs = [page.run for page in pages]
-    comparison = [compared(runs, protocol) for protocol in PROTOCOLS] if len(runs) > 1 else []
     for most in (*CLASSES_SHOWN, 0):
         limited = [replace(page, pictures=[table.limited(most) for table in page.pictures]) for page in pages]
         html = template.render(
             pages=limited,
-            comparison=comparison,
+            comparison=comparison(pages),
             style=Markup(style),
             light=LIGHT,
             dark=DARK,
@@ -99,7 +103,7 @@ def render(pages: list[RunPage]) -> str:
         if len(html.encode()) <= LARGEST:
             return html
     raise InputError(
-        f"Expected runs whose report takes at most {size(LARGEST)} but {len(runs)} runs take "
+        f"Expected runs whose report takes at most {size(LARGEST)} but {len(pages)} runs take "
         f"{size(len(html.encode()))} without a picture: report on fewer at a time."
     )
 

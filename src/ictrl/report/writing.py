@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
-from ictrl.report.page import draw, render
+from ictrl.report.page import RunPage, comparison, draw, render
 from ictrl.report.reading import RunRecord, read_runs
 
 
@@ -34,16 +34,21 @@ def write_report(runs: Sequence[Path], out: Path | None = None, figures: Path | 
         raise InputError(f"Expected --out to be a file that ends in .html but got {out}.")
     pages = [draw(record) for record in records]
     _write(out, render(pages).encode())
-    files = []
-    for i, page in enumerate(pages, start=1) if figures is not None else ():
-        begin = "" if alone else f"{i}-{re.sub(r'[^A-Za-z0-9.-]+', '-', page.run.path.resolve().name)}-"
-        contents = {f"{figure.name}.svg": figure.file() for figure in page.figures}
-        contents |= {f"{table.name}.png": table.file() for table in page.pictures if table.rows}
-        for name, content in contents.items():
-            assert figures is not None
-            files.append(figures / f"{begin}{name}")
-            _write(files[-1], content)
-    return Written(out, files, records)
+    contents = {figures / name: content for name, content in _files(pages).items()} if figures is not None else {}
+    for path, content in contents.items():
+        _write(path, content)
+    return Written(out, list(contents), records)
+
+
+def _files(pages: list[RunPage]) -> dict[str, bytes]:
+    """Every figure by the name of its file; with several runs, those of each begin with its number and name."""
+    files = {f"{figure.name}.svg": figure.file() for figure in comparison(pages)}
+    for i, page in enumerate(pages, start=1):
+        folder = re.sub(r"[^A-Za-z0-9.-]+", "-", page.run.path.resolve().name)
+        begin = "" if len(pages) == 1 else f"{i}-{folder}-"
+        files |= {f"{begin}{figure.name}.svg": figure.file() for figure in page.figures}
+        files |= {f"{begin}{table.name}.png": table.file() for table in page.pictures}
+    return files
 
 
 def _write(path: Path, content: bytes) -> None:
