@@ -6,6 +6,7 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,9 @@ def test_the_page_needs_nothing_and_says_what_it_shows(run: Path) -> None:
     assert not page.all("script")
     assert len(page.all("main")) == 1
     assert page.all("a")[0]["href"] == "#main"
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))  # no level is left out
     images = page.all("img") + page.all("image")
     assert all(str(image.get("src") or image.get("href")).startswith("data:image/png;base64,") for image in images)
     assert all(image["alt"] for image in page.all("img"))
