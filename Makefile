@@ -1,4 +1,4 @@
-# make demo   learn ten digits in five tasks, from a fresh clone, in about a minute
+# make demo   learn ten digits in five tasks and write a report, from a fresh clone, in about a minute
 # make test   lint, types and the whole test suite
 # make bench  speed, as ratios within one run
 # Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.
@@ -22,7 +22,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again
+demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again, and write a report
 	@$(BIN)/ictrl run digits
 
 # Triton comes with PyTorch for GPUs; without one it is needed to test the GPU kernels, number by number, on the CPU.

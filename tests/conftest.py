@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ictrl import ICTRL, Recipe
 from ictrl.cli import main
-from ictrl.config import ClassifierConfig, GameConfig, MemoryConfig, NetworkConfig
+from ictrl.config import ClassifierConfig, DataConfig, GameConfig, MemoryConfig, NetworkConfig
+from ictrl.experiment import run
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -101,3 +103,27 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "short.toml").write_text(SHORT)
     assert call("run", folder / "short.toml", "--out", folder / "run") == 0
     return folder / "run"
+
+
+# folders may have any name but those with a slash
+CLASS_NAMES = ["<script>alert(1)<", "R&D \"quoted\" 'too'", "a class with a rather long name", "plain"]
+
+
+@pytest.fixture(scope="session")
+def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two tasks on colour pictures, whose classes have names that a page must not take for HTML."""
+    root = tmp_path_factory.mktemp("odd")
+    random = np.random.default_rng(0)
+    for name in CLASS_NAMES:
+        (root / "pictures" / name).mkdir(parents=True)
+        colour = random.integers(40, 215, size=3)
+        for i in range(12):
+            noisy = np.clip(colour + random.normal(0, 20, (8, 8, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(root / "pictures" / name / f"{i}.png")
+    recipe = tiny_recipe(
+        name="odd",
+        network=NetworkConfig(image_size=8, channels=3, width=8, feature_dim=16),
+        data=DataConfig(name="folder", root=str(root / "pictures"), tasks=2),
+    )
+    run(recipe, root / "run")
+    return root / "run"

@@ -15,6 +15,10 @@ import pytest
 import ictrl
 from ictrl.cli import main
 
+FIGURES = [
+    "accuracy", "forgetting", "confusion-memory", "confusion-reencoded", "blocks", "affinity", "energy", "drift-means",
+    "drift-subspaces", "memory",
+]  # fmt: skip
 QUICK = ["--game.epochs", "1", "--game.first-epochs", "1", "--device", "cpu"]
 
 
@@ -50,8 +54,15 @@ def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pyte
         "checkpoint/after-task-004.safetensors",
         "checkpoint/after-task-005.safetensors",
         ".lock",
+        "report.html",
+        "pictures/originals.png",
+        *(f"pictures/after-task-{number:03d}.png" for number in range(1, 6)),
         "figures/overview.png",
+        "figures/replayed.png",
+        "figures/reconstructions.png",
+        *(f"figures/{name}.svg" for name in FIGURES),
     }
+    assert lines[-1] == f"Report: {tmp_path / 'run' / 'report.html'}"
     assert (tmp_path / "run" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,11 +1,11 @@
-"""Three numbers from an accuracy matrix, and how far apart two sets of features are."""
+"""Three numbers from an accuracy matrix, affinity of subspaces, and how far apart two sets of features are."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import sqrtm
+from scipy.linalg import orth, sqrtm, subspace_angles
 
-from ictrl.metrics import frechet_distance, inception_score, summarise
+from ictrl.metrics import frechet_distance, inception_score, subspace_affinity, summarise
 
 ROWS = [[0.9], [0.8, 1.0], [0.85, 0.6, 0.7]]
 
@@ -87,3 +87,27 @@ def test_inception_score_reaches_from_1_to_the_number_of_classes() -> None:
     assert inception_score(torch.eye(5).repeat(10, 1), splits=10) == pytest.approx((5, 0))
     with pytest.raises(ValueError, match="Expected from 1 to 5 splits but got 6."):
         inception_score(torch.eye(5), splits=6)
+
+
+@pytest.mark.parametrize(("q", "p"), [(1, 1), (3, 3), (2, 5), (6, 4)])
+def test_affinity_is_the_mean_squared_cosine_of_the_principal_angles(q: int, p: int) -> None:
+    random = np.random.default_rng(q + 10 * p)
+    U, V = (orth(random.normal(size=(12, n))) for n in (q, p))
+    expected = float(np.square(np.cos(subspace_angles(U, V))).mean())
+    assert float(subspace_affinity(torch.from_numpy(U), torch.from_numpy(V))) == pytest.approx(expected)
+
+
+def test_affinity_knows_the_ends_and_ignores_columns_of_zeros() -> None:
+    eye = torch.eye(6, dtype=torch.float64)
+    assert float(subspace_affinity(eye[:, :2], eye[:, :4])) == 1.0
+    assert float(subspace_affinity(eye[:, :2], eye[:, 2:4])) == 0.0
+    padded = torch.cat([eye[:, :1], torch.zeros(6, 2, dtype=torch.float64)], dim=1)
+    assert float(subspace_affinity(padded, eye[:, :3])) == 1.0
+    assert float(subspace_affinity(torch.zeros(6, 2), torch.zeros(6, 2))) == 0.0
+
+
+def test_affinity_does_not_depend_on_the_basis(generator: torch.Generator) -> None:
+    U, V = (torch.linalg.qr(torch.randn(5, 8, 3, dtype=torch.float64, generator=generator))[0] for _ in range(2))
+    turn = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=generator))[0]
+    assert torch.allclose(subspace_affinity(U @ turn, V), subspace_affinity(U, V))
+    assert torch.allclose(subspace_affinity(V, U), subspace_affinity(U, V))

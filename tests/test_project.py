@@ -27,6 +27,7 @@ ROOMS = [
     "objectives",
     "memory",
     "classifier",
+    "metrics",
     "recognition",
     "averages",
     "capture",
@@ -37,9 +38,10 @@ ROOMS = [
     "learner",
     "drawing",
     "data",
-    "metrics",
     "judges",
     "fidelity",
+    "drift",
+    "sheets",
     "runs",
     "experiment",
     "reviewing",
@@ -102,7 +104,7 @@ def test_the_public_surface() -> None:
 
 
 def test_help_does_not_wait_for_heavy_imports() -> None:
-    script = "import sys, ictrl.cli; print(sorted({'sklearn', 'matplotlib'} & set(sys.modules)))"
+    script = "import sys, ictrl.cli; print(sorted({'sklearn', 'matplotlib', 'ictrl.report'} & set(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert output == "[]\n"
 

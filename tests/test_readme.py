@@ -51,7 +51,8 @@ def test_the_two_commands_are_targets() -> None:
 def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
     lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
     drawing = {"sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity"}
-    assert {line.split()[0] for line in lines} == {"data", "run", "predict", "evaluate", "resume", "study", *drawing}
+    running = {"run", "evaluate", "resume", "report", "review", "study"}
+    assert {line.split()[0] for line in lines} == {"data", "predict", *running, *drawing}
     for line in lines:
         words = [word for word in line.split() if word != "--help"]
         with pytest.raises(SystemExit) as stopped:
@@ -120,6 +121,7 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     using = ("predict", "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity")
-    for command in ("run", "resume", "evaluate", *using, "data list", "data show", "recipes", "study"):
+    running = ("run", "resume", "evaluate", "review", "report", "study")
+    for command in (*running, *using, "data list", "data show", "recipes"):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page

@@ -2,14 +2,12 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from scipy.linalg import subspace_angles
 from torch import Tensor
 
 from ictrl.memory import Memory, form_class_memory
-from ictrl.recognition import COMPONENTS, affinity, recognise
+from ictrl.recognition import COMPONENTS, recognise
 
 D = 40
 
@@ -24,16 +22,6 @@ def features(label: int, n: int = 200, seed: int = 0) -> Tensor:
 
 def memory(*labels: int) -> Memory:
     return Memory({label: form_class_memory(features(label), 3, 20) for label in labels})
-
-
-def test_affinity_is_the_mean_squared_cosine_of_the_angles() -> None:
-    U, V = (
-        torch.linalg.qr(torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))).Q
-        for seed in (0, 1)
-    )
-    expected = np.mean(np.cos(subspace_angles(U.numpy(), V.numpy())) ** 2)
-    assert affinity(U, V) == pytest.approx(expected)
-    assert affinity(U, U @ torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q) == pytest.approx(1.0)
 
 
 def test_each_class_is_recognised() -> None:

@@ -15,13 +15,14 @@ import pytest
 import torch
 from PIL import Image
 
-from ictrl import InputError, NonFiniteError, Recipe, load_recipe
+from ictrl import ICTRL, InputError, NonFiniteError, Recipe, load_recipe
 from ictrl.cli import main
 from ictrl.config import AnchorsConfig, CheckpointConfig, DataConfig, GameConfig, NetworkConfig
 from ictrl.experiment import Listener, Stopped, evaluate, resume, run
 from ictrl.game import EpochReport
 from ictrl.recipefiles import differences, to_toml
 from ictrl.runs import RunFolder
+from ictrl.sheets import read_sheet
 from ictrl.storage import LEARNER, STOPPED_TASK, read_stored
 
 
@@ -52,6 +53,7 @@ def outcome(out: Path) -> dict[str, Any]:
         "metrics": (out / "metrics.jsonl").read_text(),
         "tensors": {name: tensor.numpy().tobytes() for name, tensor in tensors.items()},
         "files": sorted(path.name for path in (out / "checkpoint").iterdir()),
+        "pictures": {path.name: path.read_bytes() for path in (out / "pictures").iterdir()},
     }
 
 
@@ -387,3 +389,37 @@ def test_a_run_can_be_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.
     run(recipe, tmp_path / "run")
     monkeypatch.chdir("/")
     assert resume(tmp_path / "run")[0]["complete"]
+
+
+def test_a_run_keeps_a_sheet_a_task_and_the_drift_of_every_class(undisturbed: Path) -> None:
+    sheets = {path.stem: read_sheet(path) for path in (undisturbed / "pictures").iterdir()}
+    assert sorted(sheets) == [*(f"after-task-{number:03d}" for number in range(1, 6)), "originals"]
+    originals = sheets.pop("originals")
+    assert {label: tuple(images.shape) for label, images in originals.items()} == dict.fromkeys(range(10), (4, 1, 8, 8))
+    for number in range(1, 6):
+        assert list(sheets[f"after-task-{number:03d}"]) == list(range(2 * number))
+    learner = ICTRL.load(undisturbed / "checkpoint" / "after-task-005.safetensors", device="cpu")
+    for label, images in originals.items():
+        difference = sheets["after-task-005"][label].int() - learner.reconstruct(images).int()
+        assert int(difference.abs().max()) <= 1  # a batch of another size may round differently
+    drift = json.loads((undisturbed / "results.json").read_text())["drift"]
+    assert drift["classes"] == list(range(10))
+    for rows in (drift["mean"], drift["affinity"]):
+        assert [sum(value is not None for value in row) for row in rows] == [2, 4, 6, 8, 10]
+    assert drift["mean"][0] == [pytest.approx(0, abs=1e-5)] * 2 + [None] * 8
+    assert all(0 <= value <= 1 for value in drift["affinity"][-1])
+
+
+def test_a_run_begun_before_there_was_drift_goes_on(undisturbed: Path, tmp_path: Path) -> None:
+    out = begun(tmp_path)
+    shutil.rmtree(out / "pictures")
+    for path in (out / "checkpoint").glob("after-task-*"):
+        learner, stored = ICTRL.load(path, device="cpu"), read_stored(path, LEARNER)
+        measured = json.loads(stored.notes["measured"])
+        del measured["drift_mean"], measured["drift_affinity"]
+        learner.save(path, {**stored.notes, "measured": json.dumps(measured)})
+    results, _ = resume(out)
+    assert results["drift"]["mean"][:2] == [[None] * 10] * 2
+    assert results["drift"]["mean"][2:] == json.loads((undisturbed / "results.json").read_text())["drift"]["mean"][2:]
+    written = sorted(path.name for path in (out / "pictures").iterdir())
+    assert written == [*(f"after-task-{number:03d}.png" for number in range(2, 6)), "originals.png"]

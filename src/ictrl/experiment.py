@@ -28,6 +28,7 @@ import ictrl
 from ictrl.classifier import Moments, classifier_of
 from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.drift import measure_drift
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
@@ -75,7 +76,14 @@ class Measured:
     replay: list[float] = field(default_factory=list)
     confusion: dict[str, list[list[int]]] = field(default_factory=dict)
     """under each protocol after the newest task; rows: true class, columns: predicted"""
+    drift_mean: list[list[float]] = field(default_factory=list)
+    drift_affinity: list[list[float]] = field(default_factory=list)
+    """of each class seen so far, in the order of learning; nothing for tasks that were measured before drift was"""
     seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floor": 0.0})
+
+    def __post_init__(self) -> None:
+        for rows in (self.drift_mean, self.drift_affinity):
+            rows += [[] for _ in range(len(self.memory) - len(rows))]
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -162,7 +170,7 @@ def evaluate(out: Path, device: str | None = None, listener: Listener | None = N
     dataset, tasks = run_data(folder)
     (listener or Listener()).on_begin(position, dataset, tasks)
     measured = Measured(**json.loads(position.notes["measured"]))
-    measured.memory[-1], measured.reencoded[-1] = _rows(position.learner, tasks[: position.done], measured)
+    _measure(position.learner, tasks[: position.done], measured)
     results = describe(recipe, position.learner, measured, dataset, tasks)
     if not folder.results.exists():
         with folder.locked():
@@ -212,8 +220,11 @@ def _go_on(
     learner, resumed = position.learner, position.stopped
     listener.on_begin(position, dataset, tasks)
     folder.keep_metrics(position.done, position.epoch)
+    folder.sheets.write_originals(tasks)
     results: dict[str, Any] = {}
     if position.done:
+        if not folder.sheets.after_task(position.done).exists():  # begun by another run, or by an older version
+            folder.sheets.write_reconstructions(learner, tasks[: position.done])
         measured = Measured(**json.loads(position.notes["measured"]))
         results = describe(recipe, learner, measured, dataset, tasks)
         folder.write_results(results)  # it may be older than the checkpoint, or missing
@@ -242,10 +253,9 @@ def _go_on(
             learner.learn(tasks[t].images, tasks[t].labels, after_epoch, resumed, watch)
         resumed = None
         with measured.timed("evaluate"):
-            rows = _rows(learner, tasks[: t + 1], measured)
-            measured.memory.append(rows[0])
-            measured.reencoded.append(rows[1])
+            _measure(learner, tasks[: t + 1], measured)
             measured.replay.append(replay_recognised(learner))
+            folder.sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:
             with measured.timed("floor"):
                 measured.frozen = _never_learning(learner, tasks)
@@ -286,41 +296,48 @@ def from_memory(learner: ICTRL, tasks: list[Task]) -> Predictions:
     return [(task.test_labels, learner.predict(task.test_images)) for task in tasks]
 
 
-def reencoded(learner: ICTRL, tasks: list[Task]) -> Predictions:
-    """Predictions with subspaces refitted from the training images of all tasks."""
-    return _refitted(learner, _features(learner, tasks))
-
-
 Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 """of each task: features and labels of its training images, and views and labels of its test images"""
 
 
-def _features(learner: ICTRL, tasks: list[Task]) -> Features:
+def features_of(learner: ICTRL, tasks: list[Task]) -> Features:
     return [
         (learner.features(task.images), task.labels, learner.views(task.test_images), task.test_labels)
         for task in tasks
     ]
 
 
-def _refitted(learner: ICTRL, features: Features) -> Predictions:
+def reencoded(learner: ICTRL, features: Features) -> tuple[Predictions, Moments]:
+    """Predictions with subspaces refitted from the training images of all tasks, and the moments of these."""
     Z, y = (torch.cat(parts) for parts in list(zip(*features))[:2])
-    classifier = classifier_of(Moments.of_features(Z, y.to(Z.device)), learner.recipe.classifier)
-    return [(labels, classifier.labels[classifier.judge(views).argmin(1)].cpu()) for _, _, views, labels in features]
+    moments = Moments.of_features(Z, y.to(Z.device))
+    classifier = classifier_of(moments, learner.recipe.classifier)
+    found = [(labels, classifier.labels[classifier.judge(views).argmin(1)].cpu()) for _, _, views, labels in features]
+    return found, moments
 
 
 def _never_learning(learner: ICTRL, tasks: list[Task]) -> list[list[float]]:
     """The accuracy matrix if the encoder stayed as it is; with nothing moving, memory and reencoded are the same."""
-    features = _features(learner, tasks)
-    return [_accuracies(_refitted(learner, features[: t + 1])) for t in range(len(tasks))]
+    features = features_of(learner, tasks)
+    return [_accuracies(reencoded(learner, features[: t + 1])[0]) for t in range(len(tasks))]
 
 
-def _rows(learner: ICTRL, tasks: list[Task], measured: Measured) -> tuple[list[float], list[float]]:
-    """A row of each protocol's matrix; the confusion matrices are replaced."""
-    found = {"memory": from_memory(learner, tasks), "reencoded": reencoded(learner, tasks)}
+def _measure(learner: ICTRL, tasks: list[Task], measured: Measured) -> None:
+    """The row after these tasks of each protocol's matrix and of the drift; the confusion matrices are replaced."""
+    refitted, moments = reencoded(learner, features_of(learner, tasks))
+    found = {"memory": from_memory(learner, tasks), "reencoded": refitted}
     for protocol, predictions in found.items():
         true, predicted = (torch.cat(parts).tolist() for parts in zip(*predictions))
         measured.confusion[protocol] = confusion(true, predicted, learner.classes_.tolist())
-    return _accuracies(found["memory"]), _accuracies(found["reencoded"])
+    distances, affinities = measure_drift(learner.memory, moments)
+    rows = {
+        "memory": _accuracies(found["memory"]),
+        "reencoded": _accuracies(found["reencoded"]),
+        "drift_mean": distances,
+        "drift_affinity": affinities,
+    }
+    for name, row in rows.items():
+        getattr(measured, name)[len(tasks) - 1 :] = [row]
 
 
 def _accuracies(predictions: Predictions) -> list[float]:
@@ -357,6 +374,7 @@ def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Datase
             if measured.frozen
             else {}
         ),
+        "drift": _rounded(_drift(learner, measured)),
         "measured_on": "validation images" if recipe.data.validation else "test images",
         "replay": _rounded(measured.replay),
         "tasks": [list(task.classes) for task in tasks],
@@ -376,6 +394,14 @@ def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Datase
         },
         "recipe": recipe_to_table(recipe),
     }
+
+
+def _drift(learner: ICTRL, measured: Measured) -> dict[str, Any]:
+    """A row a task, a column a class in the order of learning, None where it was still to come or not measured."""
+    classes = list(learner.memory)
+    rows = {"mean": measured.drift_mean, "affinity": measured.drift_affinity}
+    padded = {name: [[*row, *[None] * (len(classes) - len(row))] for row in part] for name, part in rows.items()}
+    return {"classes": classes, **padded}
 
 
 def device_name(device: torch.device) -> str:

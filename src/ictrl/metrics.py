@@ -1,4 +1,4 @@
-"""The numbers that a learner is judged by: accuracy and forgetting, and how real what it draws looks."""
+"""The numbers that a learner is judged by: accuracy, forgetting, affinity of subspaces, how real its drawings look."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,3 +102,20 @@ def inception_score(probabilities: Float[Tensor, "n k"], splits: int = 10) -> tu
         scores.append(divergence.mean().exp())
     every = torch.stack(scores)
     return float(every.mean()), float(every.std(correction=0))
+
+
+def subspace_affinity(U: Float[Tensor, "*k d q"], V: Float[Tensor, "*k d p"]) -> Float[Tensor, "*k"]:
+    """How far two subspaces lie within each other: ‖UᵀV‖_F² / min(q, p), the mean squared cosine of the angles between.
+
+    1 if one contains the other, 0 if they are orthogonal, about max(q, p) / d if they have nothing to do with each
+    other. The columns of U and V are orthonormal; columns of zeros do not count, so that bases of fewer components can
+    stand in a batch. A basis of nothing has affinity 0 with everything.
+
+    >>> import torch
+    >>> x, y, z = torch.eye(3).split(1, dim=1)
+    >>> float(subspace_affinity(torch.cat([x, y], 1), torch.cat([y, z], 1)))
+    0.5
+    """
+    shared = (U.mT @ V).square().sum((-2, -1))
+    fewer = U.square().sum((-2, -1)).minimum(V.square().sum((-2, -1)))  # ‖U‖_F² is the number of its columns
+    return (shared / fewer.clamp(min=1)).clamp(0, 1)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ictrl.memory import ClassMemory, Memory
+from ictrl.metrics import subspace_affinity
 
 COMPONENTS = 5
 LEAST_AFFINITY = 0.55
@@ -63,16 +64,11 @@ def recognise(Z: Float[Tensor, "n d"], memory: Memory) -> Recognition:
     basis = _leading(S, q)
     stored = {label: _second_moment(kept) for label, kept in memory.items()}
     bases = {label: _leading(moment, q) for label, moment in stored.items()}
-    found = {label: affinity(basis, other) for label, other in bases.items()}
+    found = {label: float(subspace_affinity(basis, other)) for label, other in bases.items()}
     affinities = dict(sorted(found.items(), key=lambda item: -item[1]))
     label = next(iter(affinities))
     coverage = _share(S, bases[label]) / _share(stored[label], bases[label])
     return Recognition(label, affinities, coverage)
-
-
-def affinity(U: Float[Tensor, "d q"], V: Float[Tensor, "d q"]) -> float:
-    """‖UᵀV‖²/q of two orthonormal bases."""
-    return float((U.T @ V).square().sum()) / U.shape[1]
 
 
 def _second_moment(kept: ClassMemory) -> Float[Tensor, "d d"]:

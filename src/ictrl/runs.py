@@ -6,7 +6,8 @@
         checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
         data.json                                what the data was, to notice if it changes
-        figures/
+        pictures/                                a few test images and their reconstructions after each task
+        report.html, figures/                    what `ictrl report` makes of all this
 
 Every file but the log is written under another name, flushed and renamed, so a run that is killed at any moment leaves
 good files. A file that went bad on the disk is found by its digest, and the one before it is used.
@@ -28,6 +29,7 @@ from ictrl.files import UNFINISHED, write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
 from ictrl.recipefiles import differences, load_recipe, to_toml
+from ictrl.sheets import SheetFolder
 from ictrl.storage import LEARNER, STOPPED_TASK, read_stored
 
 KEPT = 2  # checkpoints of each kind
@@ -85,7 +87,7 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
-            for part in (path, folder.checkpoints):
+            for part in (path, folder.checkpoints, folder.sheets.path):
                 for unfinished in part.glob(f".*{UNFINISHED}"):  # a process was killed while it wrote this
                     unfinished.unlink()
             folder.checkpoints.mkdir(exist_ok=True)
@@ -130,6 +132,10 @@ class RunFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoint"
+
+    @property
+    def sheets(self) -> SheetFolder:
+        return SheetFolder(self.path / "pictures")
 
     def recipe(self) -> Recipe:
         return load_recipe(self.config)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, fidelity, review, run, study, use
+from ictrl.cli import data, draw, fidelity, report, review, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
@@ -22,7 +22,7 @@ Also: --help after any command, --version, and --debug with any command for the 
 """
 
 RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
-UseCommands = use.PredictCommand | use.SampleCommand
+UseCommands = use.PredictCommand | use.SampleCommand | report.ReportCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 DrawCommands = draw.ReconstructCommand | draw.WalkCommand | draw.NearestCommand | draw.InterpolateCommand
 LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
@@ -101,6 +101,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[draw.NearestCommand, subcommand("nearest", draw.NEAREST_HELP)]
         | Annotated[draw.InterpolateCommand, subcommand("interpolate", draw.INTERPOLATE_HELP)]
         | Annotated[fidelity.FidelityCommand, subcommand("fidelity", fidelity.FIDELITY_HELP)]
+        | Annotated[report.ReportCommand, subcommand("report", report.REPORT_HELP)]
         | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
         | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
     )

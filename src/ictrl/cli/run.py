@@ -145,16 +145,18 @@ def stopped_line(out: Path) -> str:
 
 
 def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path) -> None:
-    """The table of a finished run, its picture, and where everything lies."""
-    from ictrl.report import overview  # matplotlib: a second that --help should not take
+    """The table of a finished run, its picture, its report, and where everything lies."""
+    from ictrl.report import overview, write_report  # matplotlib: a second that --help should not take
 
     print_results(console, results)
     replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
     (out / "figures").mkdir(exist_ok=True)
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
+    written = write_report([out])
     learned = len(results["tasks"])
-    console.print(f"Written to {out}: results.json, figures/overview.png, metrics.jsonl, config.toml.", soft_wrap=True)
+    console.print(f"Written to {out}: results.json, figures/, metrics.jsonl, config.toml.", soft_wrap=True)
     console.print(f'The learner: ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
+    console.print(f"Report: {written.page}", soft_wrap=True)
 
 
 def print_profile(console: Console, profile: dict[str, Any]) -> None:

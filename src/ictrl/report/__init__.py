@@ -1,5 +1,6 @@
-"""Figures of a run."""
+"""Figures of a run, and the page that shows them."""
 
-from ictrl.report.figures import overview
+from ictrl.report.overview import overview
+from ictrl.report.writing import Written, write_report
 
-__all__ = ["overview"]
+__all__ = ["Written", "overview", "write_report"]

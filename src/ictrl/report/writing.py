@@ -1,0 +1,59 @@
+"""Writing a report: the page, and each figure as a file."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ictrl.errors import InputError
+from ictrl.files import write_atomically
+from ictrl.report.page import RunPage, comparison, draw, render
+from ictrl.report.reading import RunRecord, read_runs
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a report came to."""
+
+    page: Path
+    figures: list[Path]
+    runs: list[RunRecord]
+
+
+def write_report(runs: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> Written:
+    """A page on these runs, and their figures as SVG and PNG files.
+
+    By default one run's page and figures go into its folder; several runs' page goes where one stands, and figures are
+    written only if a folder for them is named.
+    """
+    records = read_runs(runs)
+    alone = len(records) == 1
+    out = out or (runs[0] if alone else Path()) / "report.html"
+    figures = figures or (runs[0] / "figures" if alone else None)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"Expected --out to be a file that ends in .html but got {out}.")
+    pages = [draw(record) for record in records]
+    _write(out, render(pages).encode())
+    contents = {figures / name: content for name, content in _files(pages).items()} if figures is not None else {}
+    for path, content in contents.items():
+        _write(path, content)
+    return Written(out, list(contents), records)
+
+
+def _files(pages: list[RunPage]) -> dict[str, bytes]:
+    """Every figure by the name of its file; with several runs, those of each begin with its number and name."""
+    files = {f"{figure.name}.svg": figure.file() for figure in comparison(pages)}
+    for i, page in enumerate(pages, start=1):
+        folder = re.sub(r"[^A-Za-z0-9.-]+", "-", page.run.path.resolve().name)
+        begin = "" if len(pages) == 1 else f"{i}-{folder}-"
+        files |= {f"{begin}{figure.name}.svg": figure.file() for figure in page.figures}
+        files |= {f"{begin}{table.name}.png": table.file() for table in page.pictures}
+    return files
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    except OSError as error:
+        raise InputError(f"Expected to write {path} but could not: {error.strerror}.") from None
