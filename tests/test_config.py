@@ -59,7 +59,8 @@ def test_each_has_its_best(name: str) -> None:
     """The same stream and the same networks; they differ in how it is learned."""
     paper, best = load_recipe(name), load_recipe(name.replace("paper", "best"))
     assert (best.data, best.network, best.objective.lambda_new) == (paper.data, paper.network, 3)
-    assert (best.anchors.replayed, best.anchors.new, best.memory.transport) == (20, 5, True)
+    assert best.anchors.replayed == 4 * best.anchors.new > 0
+    assert best.memory.transport
     assert best.game.flips == (paper.data.name != "mnist")  # a mirrored digit is another sign
 
 
