@@ -142,7 +142,7 @@ def reached() -> dict[str, Any]:
             "device": found[0]["device"],
             **{
                 protocol: {
-                    key: round(statistics.mean(r[protocol][key] for r in found), 4) for key in ("last", "average")
+                    key: round(statistics.mean(r[protocol][key] for r in found), 6) for key in ("last", "average")
                 }
                 for protocol in ("memory", "reencoded")
             },

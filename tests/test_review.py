@@ -74,12 +74,22 @@ def test_doubt_changes_nothing_unless_told(learned: Learned, monkeypatch: pytest
 def test_few_images_change_nothing(learned: Learned) -> None:
     learner = learned()
     before = kept_state(learner)
-    few = pictures([2])[0][: learner.recipe.memory.neighbours - 1]
-    for label in (None, 2):
-        done = learner.review(few, label=label, certain=False)
-        assert done.label is None
-        assert f"{len(few)} images are too few" in str(done.reason)
+    for n, words in ((1, "1 image is too few to learn class"), (4, "4 images are too few to learn class")):
+        for label in (None, 2):
+            done = learner.review(pictures([2])[0][:n], label=label, certain=False)
+            assert done.label is None
+            assert words in str(done.reason)
+            assert "5 or more are needed" in str(done.reason)
     assert unchanged(before, learner)
+
+
+def test_far_fewer_images_than_before_change_nothing() -> None:
+    learner = ICTRL(tiny_recipe()).learn(*pictures([0, 1], each=80))
+    before = kept_state(learner)
+    done = learner.review(pictures([1], each=19)[0], label=1)
+    assert done.reason == "19 images are too few to learn class 1 again: 20 or more are needed"
+    assert unchanged(before, learner)
+    assert learner.review(pictures([1], each=20)[0], label=1).label == 1
 
 
 def test_an_interrupted_review_leaves_the_learner_as_it_was(learned: Learned) -> None:

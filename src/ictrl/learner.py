@@ -51,6 +51,8 @@ from ictrl.storage import (
     write_stored,
 )
 
+LEAST_AGAIN = 0.25  # images for a review, as a share of those the class was learned from
+
 
 @dataclass(frozen=True)
 class Review:
@@ -162,20 +164,22 @@ class ICTRL:
 
         They are recognised by the subspace of their features, and then learned in the same constrained game as a new
         class would be; the class's memory is replaced by what was learned, or merged with it, weighted by counts.
-        Images that are recognised with doubt change nothing, unless `certain` is False. With a `label` nothing has to
-        be recognised. `progress` is called after every epoch. What `review` returns says what was done, and why.
+        Images that are recognised with doubt change nothing, unless `certain` is False; too few images (less than a
+        quarter of those the class was learned from) never do. With a `label` nothing has to be recognised. `progress`
+        is called after every epoch. What `review` returns says what was done, and why.
         """
         X = self._checked(images)
         self._check_learned("review")
         if label is not None:
             self.recall(label)
         seen = recognise(self._features(X), self.memory)
-        least = self.recipe.memory.neighbours
-        if len(X) < least:
-            return Review(None, seen, f"{len(X)} images are too few: a class is formed from {least} or more")
         if label is None and certain and seen.doubt:
             return Review(None, seen, seen.doubt)
         label = seen.label if label is None else label
+        least = max(self.recipe.memory.neighbours, round(LEAST_AGAIN * int(self.memory[label].count)))
+        if len(X) < least:  # a game on a few images would spoil what many have taught
+            few = "1 image is" if len(X) == 1 else f"{len(X)} images are"
+            return Review(None, seen, f"{few} too few to learn class {label} again: {least} or more are needed")
         others = Memory({other: kept for other, kept in self.memory.items() if other != label})
         with self._all_or_nothing():
             y = torch.full((len(X),), label, device=self.device)

@@ -34,7 +34,7 @@ class Recognition:
     affinities: dict[int, float]
     """of every stored class, from 0 to 1, the greatest first"""
     coverage: float
-    """how much of the features lies in the class's subspace, as a share of what lies there of the class itself"""
+    """how much of the features lies in the class's subspace, relative to what lies there of the class itself"""
 
     @property
     def affinity(self) -> float:
@@ -49,7 +49,7 @@ class Recognition:
     def doubt(self) -> str | None:
         """Why the features may belong to none of the classes; None if nothing speaks against it."""
         if self.affinity < LEAST_AFFINITY:
-            return f"no class has an affinity of {LEAST_AFFINITY:.2f} or more (the nearest has {self.affinity:.2f})"
+            return f"no class has an affinity of {LEAST_AFFINITY:.2f} or more (the nearest has {self.affinity:.3f})"
         if self.margin < LEAST_MARGIN:
             return f"the runner-up is as near (a margin of {self.margin:.2f}, and {LEAST_MARGIN:.2f} is the least)"
         if self.coverage < LEAST_COVERAGE:

@@ -4,6 +4,7 @@
 """
 
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -45,6 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         print(str(stopped) or "Stopped.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
     except (UserError, NonFiniteError, OSError) as error:
         if debug:
             raise

@@ -58,7 +58,8 @@ class ReviewCommand:
         if found["joint"] is not None:
             scores = ", ".join(f"{protocol} {found['joint'][protocol]:.3f}" for protocol in PROTOCOLS)
             console.print(f"all classes at once: accuracy {scores}", soft_wrap=True)
-        console.print(f"Written to {self.run}: review.json, review/learner.safetensors.", soft_wrap=True)
+        console.print(f"Accuracies: {self.run / 'review.json'}", soft_wrap=True)
+        console.print(f'The learner: ICTRL.load("{self.run / "review" / "learner.safetensors"}")', soft_wrap=True)
 
 
 class _Watch(Listener):
@@ -81,7 +82,8 @@ class _Watch(Listener):
 
     def on_begin(self, cycles: int, done: int) -> None:
         if done >= cycles:
-            self.console.print(f"{done} cycles are done already: ask for more with --cycles.", soft_wrap=True)
+            cycles_done = "1 cycle is" if done == 1 else f"{done} cycles are"
+            self.console.print(f"{cycles_done} done already: ask for more with --cycles.", soft_wrap=True)
 
     def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
         self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {name}")
