@@ -20,7 +20,7 @@ from typing import Any
 from ictrl import load_recipe
 from ictrl.experiment import run
 from ictrl.report import overview
-from ictrl.study import load_study, read_published, study_names, table
+from ictrl.study import HEADER, load_study, read_published, study_names, table
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("digits", "digits-paper")
@@ -70,17 +70,16 @@ def digits_table() -> str:
     return "\n".join([*HEAD, *rows, "", note])
 
 
-def cifar10_table() -> str:
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for found in read_published(RESULTS / "table1").values():
-        if found[0]["recipe"]["name"].endswith("cifar10-5"):
-            runs[found[0]["recipe"]["name"]] = found
+def main_table() -> str:
+    """The paper's main table, for the README: both protocols between the paper's figures and the floors."""
+    study, found = load_study("table1"), read_published(RESULTS / "table1")
+    columns = [column for column in HEADER if column not in ("replay", "learning", "seeds")]
     note = (
-        f"Accuracy after the last task ± deviation / average over tasks. {conditions(next(iter(runs.values())))} "
-        "(the first row's). The paper reports 0.627 / 0.723, reencoded. All results are in "
-        "[docs/results.md](docs/results.md), and every figure in a file a run in [docs/results](docs/results)."
+        f"Accuracy after the last task ± deviation / average over tasks. {conditions(next(iter(found.values())))} "
+        "(the first row's). All results are in [docs/results.md](docs/results.md), and every figure in a file a run in "
+        "[docs/results](docs/results)."
     )
-    return "\n".join([*HEAD, *(row(name, found) for name, found in runs.items()), "", note])
+    return "\n".join([table(study, found, columns), "", note])
 
 
 def page() -> str:
@@ -95,7 +94,8 @@ def page() -> str:
         "nothing but what the learner stored. **reencoded**, the paper's protocol: subspaces refitted from the "
         "training images of all classes, old ones included. Two floors, reencoded: the networks *untrained*, and "
         "*frozen* as they were after the first task. *Replay*: the share of features drawn from memory in the end that "
-        "are still recognised after decoding and encoding.",
+        "are still recognised after decoding and encoding. *Learning* is the time that it took, of most runs while "
+        "others shared the GPU; how fast it is alone is in [speed.md](speed.md).",
     ]
     return "\n".join([*parts, *sections(chosen_by=False)]) + "\n"
 
@@ -156,7 +156,7 @@ def reached() -> dict[str, Any]:
 
 def with_tables(readme: str) -> str:
     """The README with every table between its markers."""
-    for name, found in {"digits": digits_table(), "cifar10": cifar10_table()}.items():
+    for name, found in {"digits": digits_table(), "table1": main_table()}.items():
         begin = f"<!-- results: {name} -->"
         before, rest = readme.split(begin)
         _, after = rest.split(END, 1)

@@ -84,6 +84,7 @@ def test_the_public_surface() -> None:
         "learn",
         "partial_fit",
         "predict",
+        "classifier",
         "residuals",
         "review",
         "views",

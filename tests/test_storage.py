@@ -143,7 +143,7 @@ def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **meta
         ({"recipe": "[]"}, "describes none"),
         ({"recipe": '{"game": {"epochs": 0}}'}, "describes none: Expected game.epochs to be at least 1"),
         ({"labels": None}, "describes none: 'labels'"),
-        ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.count'"),
+        ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.mean'"),
         ({"seed": "x"}, "describes none"),
     ],
 )

@@ -1,8 +1,8 @@
 """A step as one CUDA graph: recorded once, replayed without Python in between.
 
 A step of the game launches several hundred small kernels, and launching them costs more than running them. On a GPU
-the step is therefore played a few times as it is, which also warms up what is created lazily (cuDNN plans, Adam's
-moments), then recorded, and from there on replayed. Whatever cannot be recorded goes on as it is, with a log line.
+the step is therefore played once as it is, which also creates what is created lazily (cuDNN plans, Adam's moments),
+then recorded, and from there on replayed. Whatever cannot be recorded goes on as it is, with a log line.
 
 What is recorded works on the same tensors every time: the step must read its input from the tensors it is given, change
 parameters in place, add its results to tensors that stay, and take random numbers from the generator named here.
@@ -17,11 +17,11 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-PLAIN_CALLS = 3
+PLAIN_CALLS = 1
 
 
 class Captured:
-    """Calls `step(*inputs)`; on a GPU, after a few plain calls, as a graph."""
+    """Calls `step(*inputs)`; on a GPU, after a plain call, as a graph."""
 
     def __init__(self, step: Callable[..., None], generator: torch.Generator, device: torch.device) -> None:
         self.step = step

@@ -13,6 +13,7 @@ of all old images under the current encoder, which only someone who kept these i
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
-from ictrl.memory import Memory
+from ictrl.memory import ClassMoments, Memory
 
 SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a class may be the same
 
@@ -30,30 +31,40 @@ SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a c
 class Moments:
     """Mean and covariance of each class, labels ascending."""
 
-    labels: Int[Tensor, " k"]
-    means: Float[Tensor, "k d"]
-    covariances: Float[Tensor, "k d d"]
+    classes: dict[int, ClassMoments]
 
     @classmethod
     def of_memory(cls, memory: Memory) -> "Moments":
         """The *memory* protocol: nothing but what was stored."""
         if not memory:
             raise InputError("Expected a memory of at least one class but got an empty one: learn a task first.")
-        labels = sorted(memory)
-        means = torch.stack([memory[label].mean for label in labels])
-        covariances = torch.stack([memory[label].covariance for label in labels])
-        return cls(torch.tensor(labels, device=means.device), means, covariances)
+        return cls({label: memory[label] for label in sorted(memory)})
 
     @classmethod
     def of_features(cls, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> "Moments":
         """The *reencoded* protocol: features of images of every class, old ones included."""
-        labels = y.unique()
-        groups = [Z[y == label] for label in labels]
-        means = torch.stack([group.mean(0) for group in groups])
-        covariances = torch.stack(
-            [(group - mean).T @ (group - mean) / len(group) for group, mean in zip(groups, means)]
-        )
-        return cls(labels, means, covariances)
+        classes = {}
+        for label in y.unique().tolist():
+            group = Z[y == label]
+            mean = group.mean(0)
+            classes[label] = ClassMoments(mean, (group - mean).T @ (group - mean) / len(group))
+        return cls(classes)
+
+    def among(self, labels: Collection[int]) -> "Moments":
+        """Those of these classes alone."""
+        return Moments({label: moments for label, moments in self.classes.items() if label in labels})
+
+    @property
+    def labels(self) -> Int[Tensor, " k"]:
+        return torch.tensor(list(self.classes), device=self.means.device)
+
+    @property
+    def means(self) -> Float[Tensor, "k d"]:
+        return torch.stack([moments.mean for moments in self.classes.values()])
+
+    @property
+    def covariances(self) -> Float[Tensor, "k d d"]:
+        return torch.stack([moments.covariance for moments in self.classes.values()])
 
 
 class Classifier(ABC):
@@ -66,6 +77,9 @@ class Classifier(ABC):
     def judge(self, views: Float[Tensor, "views n d"]) -> Float[Tensor, "n k"]:
         """Residuals of images of which there are several views, added up."""
         return self.residuals(views.flatten(0, 1)).unflatten(0, views.shape[:2]).sum(0)
+
+    def decide(self, views: Float[Tensor, "views n d"]) -> Int[Tensor, " n"]:
+        return self.labels[self.judge(views).argmin(1)]
 
     def predict(self, Z: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
         return self.labels[self.residuals(Z).argmin(1)]
@@ -91,15 +105,13 @@ class NearestSubspace(Classifier):
         """Subspaces of `components` dimensions, or of as many a class as keep a share `energy` of its variance."""
         if (components is None) == (energy is None):
             raise InputError(f"Expected either components or energy but got components={components}, energy={energy}.")
-        device = moments.means.device
-        values, vectors = torch.linalg.eigh(moments.covariances.cpu())  # small: a GPU takes far longer
-        values, vectors = values.flip(-1).clamp(min=0).to(device), vectors.flip(-1).to(device)  # largest first
+        values, vectors = map(torch.stack, zip(*(of_class.spectrum for of_class in moments.classes.values())))
         # rounding leaves directions that the class does not have: they must not count as part of its subspace
         d = values.shape[-1]
         present = values > d * torch.finfo(values.dtype).eps * values[:, :1]  # (k, d)
         if components is not None:
             present &= torch.arange(d, device=values.device) < components
-        else:
+        if energy is not None:
             before = values.cumsum(-1) - values  # variance kept without this component
             present &= before < energy * values.sum(-1, keepdim=True)
         widest = max(1, int(present.sum(-1).max()))

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 import ictrl
-from ictrl.classifier import Moments, classifier_of
+from ictrl.classifier import Classifier, Moments, classifier_of
 from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.drift import measure_drift
@@ -291,11 +291,6 @@ Predictions = list[tuple[Tensor, Tensor]]
 """of each task: labels of its test images, and the labels predicted for them"""
 
 
-def from_memory(learner: ICTRL, tasks: list[Task]) -> Predictions:
-    """Predictions from memory alone."""
-    return [(task.test_labels, learner.predict(task.test_images)) for task in tasks]
-
-
 Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 """of each task: features and labels of its training images, and views and labels of its test images"""
 
@@ -307,27 +302,40 @@ def features_of(learner: ICTRL, tasks: list[Task]) -> Features:
     ]
 
 
-def reencoded(learner: ICTRL, features: Features) -> tuple[Predictions, Moments]:
-    """Predictions with subspaces refitted from the training images of all tasks, and the moments of these."""
+def reencoded(features: Features) -> Moments:
+    """The moments of the training images of all tasks, as the *reencoded* protocol has them."""
     Z, y = (torch.cat(parts) for parts in list(zip(*features))[:2])
-    moments = Moments.of_features(Z, y.to(Z.device))
-    classifier = classifier_of(moments, learner.recipe.classifier)
-    found = [(labels, classifier.labels[classifier.judge(views).argmin(1)].cpu()) for _, _, views, labels in features]
-    return found, moments
+    return Moments.of_features(Z, y.to(Z.device))
+
+
+def predictions(features: Features, classifier: Classifier) -> Predictions:
+    return [(labels, classifier.decide(views).cpu()) for _, _, views, labels in features]
+
+
+def both_protocols(learner: ICTRL, features: Features, moments: Moments) -> dict[str, Predictions]:
+    """Predictions from memory alone, and with all that is classified by refitted from re-encoded training images."""
+    refitted = classifier_of(moments, learner.recipe.classifier)
+    return {"memory": predictions(features, learner.classifier), "reencoded": predictions(features, refitted)}
 
 
 def _never_learning(learner: ICTRL, tasks: list[Task]) -> list[list[float]]:
     """The accuracy matrix if the encoder stayed as it is; with nothing moving, memory and reencoded are the same."""
     features = features_of(learner, tasks)
-    return [_accuracies(reencoded(learner, features[: t + 1])[0]) for t in range(len(tasks))]
+    moments, learned, rows = reencoded(features), set[int](), []
+    for t, task in enumerate(tasks, start=1):
+        learned.update(task.classes)
+        classifier = classifier_of(moments.among(learned), learner.recipe.classifier)
+        rows.append(_accuracies(predictions(features[:t], classifier)))
+    return rows
 
 
 def _measure(learner: ICTRL, tasks: list[Task], measured: Measured) -> None:
     """The row after these tasks of each protocol's matrix and of the drift; the confusion matrices are replaced."""
-    refitted, moments = reencoded(learner, features_of(learner, tasks))
-    found = {"memory": from_memory(learner, tasks), "reencoded": refitted}
-    for protocol, predictions in found.items():
-        true, predicted = (torch.cat(parts).tolist() for parts in zip(*predictions))
+    features = features_of(learner, tasks)
+    moments = reencoded(features)
+    found = both_protocols(learner, features, moments)
+    for protocol, decided in found.items():
+        true, predicted = (torch.cat(parts).tolist() for parts in zip(*decided))
         measured.confusion[protocol] = confusion(true, predicted, learner.classes_.tolist())
     distances, affinities = measure_drift(learner.memory, moments)
     rows = {
@@ -340,8 +348,8 @@ def _measure(learner: ICTRL, tasks: list[Task], measured: Measured) -> None:
         getattr(measured, name)[len(tasks) - 1 :] = [row]
 
 
-def _accuracies(predictions: Predictions) -> list[float]:
-    return [float((true == predicted).double().mean()) for true, predicted in predictions]
+def _accuracies(decided: Predictions) -> list[float]:
+    return [float((true == predicted).double().mean()) for true, predicted in decided]
 
 
 def replay_recognised(learner: ICTRL) -> float:
@@ -353,9 +361,8 @@ def replay_recognised(learner: ICTRL) -> float:
     Z, y = learner.memory.gaussians().sample(REPLAYED, generator)
     with torch.no_grad():
         Z_hat = torch.cat([learner.encoder(learner.decoder(part)) for part in Z.split(2048)])
-    classifier = classifier_of(Moments.of_memory(learner.memory), learner.recipe.classifier)
     labels = torch.tensor(list(learner.memory), device=Z.device)[y]
-    return float((classifier.predict(Z_hat) == labels).double().mean())
+    return float((learner.classifier.predict(Z_hat) == labels).double().mean())
 
 
 def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Dataset, tasks: list[Task]) -> dict[str, Any]:

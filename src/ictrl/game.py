@@ -345,7 +345,7 @@ def _equal_batches(
 
 def _check_finite(means: dict[str, float], epoch: int) -> None:
     for name, value in means.items():
-        if not torch.isfinite(torch.tensor(value)):
+        if not math.isfinite(value):
             raise NonFiniteError(
                 f"Expected finite objective terms but {name} became {value} in epoch {epoch}: lower game.learning_rate."
             )

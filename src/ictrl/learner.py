@@ -260,10 +260,15 @@ class ICTRL:
 
     # using what was learned
 
+    @property
+    def classifier(self) -> Classifier:
+        """What `predict` decides by: made of memory alone."""
+        return self._memory_classifier("classifier")
+
     def predict(self, images: Images) -> Images:
         """The label of each image, from memory alone."""
         classifier = self._memory_classifier("predict")
-        return like(classifier.labels[classifier.judge(self.views(images)).argmin(1)], images)
+        return like(classifier.decide(self.views(images)), images)
 
     def residuals(self, images: Images) -> Images:
         """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""

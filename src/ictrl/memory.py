@@ -18,6 +18,7 @@ covariance can follow: μ → Wμ, Σ → WΣWᵀ.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -43,18 +44,35 @@ class Gaussians:
 
 
 @dataclass(frozen=True)
-class ClassMemory:
+class ClassMoments:
+    """Mean and covariance of a class's features."""
+
+    mean: Float[Tensor, " d"]
+    covariance: Float[Tensor, "d d"]
+
+    @cached_property
+    def spectrum(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """The variances along the principal components, largest first, and these as columns."""
+        values, vectors = torch.linalg.eigh(self.covariance.cpu())  # so small a one is found sooner there
+        device = self.covariance.device
+        return values.flip(0).clamp(min=0).to(device), vectors.flip(1).to(device)
+
+
+@dataclass(frozen=True)
+class ClassMemory(ClassMoments):
     """All that remains of one class."""
 
     count: Int[Tensor, ""]
-    mean: Float[Tensor, " d"]
-    covariance: Float[Tensor, "d d"]
     direction_means: Float[Tensor, "r d"]
     direction_factors: Float[Tensor, "r q d"]
 
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is stored, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @property
     def nbytes(self) -> int:
-        return sum(tensor.numel() * tensor.element_size() for tensor in vars(self).values())
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors().values())
 
     def transported(self, W: Float[Tensor, "d d"]) -> "ClassMemory":
         """The same class after every feature z has moved to Wz."""
@@ -182,7 +200,9 @@ class Memory(Mapping[int, ClassMemory]):
 
     def state(self) -> dict[str, Tensor]:
         """Every stored tensor under the name `LABEL.field`."""
-        return {f"{label}.{name}": tensor for label, memory in self.items() for name, tensor in vars(memory).items()}
+        return {
+            f"{label}.{name}": tensor for label, memory in self.items() for name, tensor in memory.tensors().items()
+        }
 
     @classmethod
     def from_state(cls, labels: list[int], state: Mapping[str, Tensor], feature_dim: int) -> "Memory":
@@ -192,8 +212,8 @@ class Memory(Mapping[int, ClassMemory]):
         for label, kept in classes.items():
             r, d = len(kept.direction_means), feature_dim
             q = kept.direction_factors.shape[1] if kept.direction_factors.ndim == 3 else -1
-            shapes = [tuple(tensor.shape) for tensor in vars(kept).values()]
-            if shapes != [(), (d,), (d, d), (r, d), (r, q, d)]:
+            shapes = [tuple(tensor.shape) for tensor in kept.tensors().values()]
+            if shapes != [(d,), (d, d), (), (r, d), (r, q, d)]:
                 raise ValueError(f"the memory of class {label} has shapes {shapes} for features of dimension {d}")
         return cls(classes)
 

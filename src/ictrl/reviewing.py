@@ -19,7 +19,7 @@ import torch
 from ictrl.config import Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
-from ictrl.experiment import PROTOCOLS, Stopped, device_name, features_of, from_memory, reencoded, run_data
+from ictrl.experiment import PROTOCOLS, Stopped, both_protocols, device_name, features_of, reencoded, run_data
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL, Review
@@ -212,9 +212,9 @@ def _described(label: int, reviewed: Review) -> dict[str, Any]:
 def _measured(learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]]) -> dict[str, Any]:
     """Accuracy on all test images under both protocols, and the share of classes that were recognised."""
     accuracy = {}
-    refitted, _ = reencoded(learner, features_of(learner, tasks))
-    for protocol, predictions in (("memory", from_memory(learner, tasks)), ("reencoded", refitted)):
-        true, predicted = (torch.cat(parts) for parts in zip(*predictions))
+    features = features_of(learner, tasks)
+    for protocol, decided in both_protocols(learner, features, reencoded(features)).items():
+        true, predicted = (torch.cat(parts) for parts in zip(*decided))
         accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
     recognised = [entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes]
     share = sum(recognised) / len(recognised) if recognised else None

@@ -46,7 +46,7 @@ class Stored:
 
 
 def write_stored(path: Path, kind: str, stored: Stored) -> None:
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored.tensors.items()}
+    tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in stored.tensors.items()}
     metadata = {
         "format": kind,
         "version": VERSION,

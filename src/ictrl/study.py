@@ -276,7 +276,7 @@ def read_published(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {label: sorted(runs, key=lambda r: r["seed"]) for label, runs in found.items()}
 
 
-HEAD = (
+HEADER = (
     "",
     "paper, reencoded",
     "reencoded",
@@ -289,9 +289,9 @@ HEAD = (
 )
 
 
-def table(study: Study, results: dict[str, list[dict[str, Any]]]) -> str:
+def table(study: Study, results: dict[str, list[dict[str, Any]]], columns: Sequence[str] = HEADER) -> str:
     """Last ± deviation / average accuracy, of the lines that have results, as Markdown."""
-    rows = [HEAD, ["---"] * len(HEAD)]
+    rows = [list(columns), ["---"] * len(columns)]
     for line in study.lines:
         runs = results.get(line.label, [])
         if not runs:
@@ -303,7 +303,7 @@ def table(study: Study, results: dict[str, list[dict[str, Any]]]) -> str:
         cells.append(f"{statistics.mean(r['replay'][-1] for r in runs):.0%}")
         cells.append(f"{statistics.mean(r['seconds']['learn'] for r in runs):.0f} s")
         cells.append(", ".join(str(r["seed"]) for r in runs))
-        rows.append(cells)
+        rows.append([cell for column, cell in zip(HEADER, cells, strict=True) if column in columns])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
