@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 import ictrl.capture
 import ictrl.game
 import ictrl.kernels
-from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
+from ictrl.config import AnchorsConfig
 from ictrl.experiment import run
 from ictrl.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
 from ictrl.memory import Gaussians
@@ -99,7 +100,8 @@ def measure(
     generator = torch.Generator().manual_seed(2)
     X = torch.randint(0, 256, (images, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator)
     y = (old + torch.arange(images) % new).cuda()
-    game = GameConfig(epochs=epochs, first_epochs=epochs, flips=True, batch=batch)
+    paper = load_recipe("paper-cifar10-5")
+    game = replace(paper.game, epochs=epochs, first_epochs=epochs, flips=True, batch=batch)
     rows = old * directions * samples
     size = game.first_batch if not old else (rows * new if batch == "rule" else int(batch))
     steps = -(-images // size)
@@ -118,8 +120,8 @@ def measure(
         memory(old, directions, d),
         samples=samples,
         game=game,
-        objective=ObjectiveConfig(),
-        anchors=AnchorsConfig(new=5.0, replayed=20.0) if anchored else AnchorsConfig(),
+        objective=paper.objective,
+        anchors=AnchorsConfig(new=5.0, replayed=20.0) if anchored else paper.anchors,
         generator=torch.Generator("cuda").manual_seed(3),
         progress=progress,
     )
@@ -359,7 +361,7 @@ def digits_step(rounds: int) -> dict[str, float]:
     """Seconds of a step of the digits' last task: ours, and with plain rates and PyTorch's usual memory layout."""
     recipe = load_recipe("digits")
     network, r, m = recipe.network, recipe.memory.directions, recipe.memory.samples
-    old, rules = 8, Rules(recipe.objective, AnchorsConfig(), None)
+    old, rules = 8, Rules(recipe.objective, AnchorsConfig(new=0.0, replayed=0.0), None)
     generator = torch.Generator().manual_seed(0)
     shape = (network.image_size, network.channels, network.width, network.feature_dim)
     X = torch.rand(288, network.channels, network.image_size, network.image_size, generator=generator) * 2 - 1

@@ -12,9 +12,18 @@ from torch import Tensor
 
 from ictrl import ICTRL, Recipe
 from ictrl.cli import main
-from ictrl.config import ClassifierConfig, DataConfig, GameConfig, MemoryConfig, NetworkConfig
+from ictrl.config import (
+    AnchorsConfig,
+    ClassifierConfig,
+    DataConfig,
+    GameConfig,
+    MemoryConfig,
+    NetworkConfig,
+    ObjectiveConfig,
+)
 from ictrl.experiment import run
 
+NO_ANCHORS = AnchorsConfig(new=0.0, replayed=0.0)
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -29,14 +38,16 @@ def generator() -> torch.Generator:
 
 
 def tiny_recipe(**sections: object) -> Recipe:
-    """Two layers on 8×8 grey images: a task takes a fraction of a second."""
+    """The paper's method, two layers on 8×8 grey images: a task takes a fraction of a second."""
     recipe = Recipe(
         name="tiny",
         device="cpu",
         network=NetworkConfig(image_size=8, channels=1, width=8, feature_dim=16),
-        memory=MemoryConfig(directions=3, neighbours=5, samples=4),
-        classifier=ClassifierConfig(components=3),
-        game=GameConfig(epochs=2, first_epochs=4, first_batch=16, learning_rate=1e-3),
+        objective=ObjectiveConfig(lambda_new=10.0),
+        anchors=NO_ANCHORS,
+        memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=False),
+        classifier=ClassifierConfig(kind="subspace", components=3),
+        game=GameConfig(epochs=2, first_epochs=4, first_batch=16, learning_rate=1e-3, averaged=0.0),
     )
     return replace(recipe, **sections)  # type: ignore[arg-type]
 

@@ -130,5 +130,5 @@ def test_views_are_judged_together() -> None:
 
 def test_the_recipe_chooses_the_classifier() -> None:
     moments = Moments.of_features(*classes())
-    assert isinstance(classifier_of(moments, ClassifierConfig(components=3)), NearestSubspace)
+    assert isinstance(classifier_of(moments, ClassifierConfig(kind="subspace", components=3)), NearestSubspace)
     assert isinstance(classifier_of(moments, ClassifierConfig(kind="gaussian")), GaussianClassifier)

@@ -1,4 +1,4 @@
-"""Settings: defaults are the paper's, recipes say what they change, mistakes are named."""
+"""Settings: defaults are the best known, paper recipes the paper's, mistakes are named."""
 
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -6,26 +6,31 @@ from pathlib import Path
 import pytest
 
 from ictrl import ConfigError, Recipe, load_recipe, recipe_names
-from ictrl.config import DataConfig, GameConfig, MemoryConfig, NetworkConfig, ObjectiveConfig
+from ictrl.config import (
+    AnchorsConfig,
+    ClassifierConfig,
+    DataConfig,
+    GameConfig,
+    MemoryConfig,
+    NetworkConfig,
+    ObjectiveConfig,
+)
 from ictrl.recipefiles import recipe_from_table, recipe_to_table, to_toml
 
 
-def test_the_defaults_are_the_papers_for_cifar10() -> None:
-    recipe = Recipe()
-    assert (recipe.objective.lambda_new, recipe.objective.gamma_old, recipe.objective.eps_sq) == (10, 1, 1)
-    assert (recipe.memory.directions, recipe.memory.neighbours, recipe.network.feature_dim) == (12, 20, 128)
-    assert (recipe.game.epochs, recipe.game.learning_rate, recipe.game.beta1) == (120, 1e-4, 0.5)
-    assert (recipe.game.replay, recipe.game.resample, recipe.game.batch) == ("live", "task", "rule")
+def test_the_defaults_are_the_best_known_for_any_pictures() -> None:
+    defaults, best = Recipe(), load_recipe("best-cifar10-5")
+    assert (defaults.objective, defaults.anchors, defaults.memory) == (best.objective, best.anchors, best.memory)
+    assert (defaults.classifier, defaults.game.averaged) == (replace(best.classifier, mirrored=False), 10)
+    assert replace(defaults.game, flips=False, shifts=0, first_turns=False) == defaults.game
 
 
 def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
-    for recipe in (Recipe(), *(load_recipe(name) for name in recipe_names() if "paper" in name)):
-        assert (recipe.anchors.new, recipe.anchors.replayed, recipe.memory.transport, recipe.game.flips) == (
-            0,
-            0,
-            False,
-            False,
-        )
+    for recipe in (load_recipe(name) for name in recipe_names() if "paper" in name):
+        assert recipe.anchors == AnchorsConfig(new=0, replayed=0, loop=0, redrawn=0)
+        assert (recipe.classifier.kind, recipe.classifier.mirrored) == ("subspace", False)
+        assert not recipe.memory.transport
+        assert replace(recipe.game, flips=False, shifts=0, first_turns=False, averaged=0) == recipe.game
 
 
 # d, r, k and tasks as in the paper's "Implementation Details"
@@ -48,8 +53,10 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
         description=load_recipe(name).description,
         network=NetworkConfig(image_size=32, channels=channels, width=64, feature_dim=128),
         objective=ObjectiveConfig(lambda_new=10, gamma_old=1, eps_sq=1),
-        memory=MemoryConfig(directions=r, neighbours=k, samples=k),
-        game=GameConfig(epochs=120, first_epochs=120, learning_rate=1e-4, beta1=0.5, beta2=0.999),
+        anchors=AnchorsConfig(new=0, replayed=0),
+        memory=MemoryConfig(directions=r, neighbours=k, samples=k, transport=False),
+        classifier=ClassifierConfig(kind="subspace", components=15),
+        game=GameConfig(epochs=120, first_epochs=120, learning_rate=1e-4, beta1=0.5, beta2=0.999, averaged=0),
         data=DataConfig(name=dataset, tasks=tasks),
     )
 

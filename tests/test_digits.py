@@ -101,7 +101,7 @@ def test_the_run_folder_is_complete(finished: tuple[Path, dict[str, Any], ICTRL]
 
 def short(tasks: int = 5) -> Any:
     recipe = load_recipe("digits")
-    game = GameConfig(epochs=1, first_epochs=1, learning_rate=1e-3)
+    game = GameConfig(epochs=1, first_epochs=1, learning_rate=1e-3, averaged=0.0)
     return replace(recipe, device="cpu", game=game, data=replace(recipe.data, tasks=tasks))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import pictures, tiny_recipe
+from conftest import NO_ANCHORS, pictures, tiny_recipe
 
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
@@ -62,7 +62,7 @@ def test_an_encoder_step_raises_its_objective(old: bool, anchored: bool) -> None
     pair = players(1e-4)
     former = former_players() if anchored and old else None
     played = batch(pair.encoder, old, former)
-    rules = Rules(OBJECTIVE, ANCHORS if anchored else AnchorsConfig(), former[0] if former else None)
+    rules = Rules(OBJECTIVE, ANCHORS if anchored else NO_ANCHORS, former[0] if former else None)
 
     def objective() -> float:
         terms = encoder_step(players_copy(pair), played, rules)  # the terms seen before the copy moves
@@ -82,7 +82,7 @@ def test_an_encoder_step_raises_its_objective(old: bool, anchored: bool) -> None
 def test_a_decoder_step_lowers_its_objective(old: bool, frozen: bool, anchored: bool) -> None:
     pair = players(1e-4)
     played = batch(pair.encoder, old, former_players())
-    rules = Rules(OBJECTIVE, ANCHORS if anchored else AnchorsConfig(), frozen=frozen)
+    rules = Rules(OBJECTIVE, ANCHORS if anchored else NO_ANCHORS, frozen=frozen)
 
     def objective() -> float:
         terms = decoder_step(players_copy(pair), played, rules)
@@ -103,7 +103,7 @@ def test_each_anchor_holds_what_it_names(name: str) -> None:
     term = {"new": "encoder.anchor_new", "replayed": "encoder.anchor_replayed"}.get(name, f"decoder.{name}")
     ends = []
     for weight in (1e-6, 1e6):
-        reports = play_second_task(replace(GAME, epochs=40), anchors=replace(AnchorsConfig(), **{name: weight}))
+        reports = play_second_task(replace(GAME, epochs=40), anchors=replace(NO_ANCHORS, **{name: weight}))
         ends.append(reports[-1].terms[term])
     assert ends[1] < 0.5 * ends[0]
 
@@ -119,7 +119,7 @@ def test_the_rate_that_is_set_is_the_rate_that_is_used() -> None:
     still, moved = players(), players()
     still.set_rate(0.0)
     for pair in (still, moved):
-        encoder_step(pair, batch(pair.encoder, old=True), Rules(OBJECTIVE, AnchorsConfig()))
+        encoder_step(pair, batch(pair.encoder, old=True), Rules(OBJECTIVE, NO_ANCHORS))
     weight, other = (pair.encoder.layers[0].weight.detach() for pair in (still, moved))
     assert torch.equal(weight, players().encoder.layers[0].weight)
     assert not torch.equal(weight, other)
@@ -144,7 +144,7 @@ def play_second_task(game: GameConfig, seed: int = 0, anchors: AnchorsConfig | N
         samples=4,
         game=game,
         objective=OBJECTIVE,
-        anchors=anchors or AnchorsConfig(),
+        anchors=anchors or NO_ANCHORS,
         generator=torch.Generator().manual_seed(seed),
         progress=reports.append,
     )
@@ -200,7 +200,7 @@ def test_three_epochs_go_as_they_always_went() -> None:
 
 
 def test_anchors_are_reported_and_hold_the_encoder() -> None:
-    free = play_second_task(replace(GAME, epochs=40), anchors=AnchorsConfig(new=1e-9))
+    free = play_second_task(replace(GAME, epochs=40), anchors=replace(NO_ANCHORS, new=1e-9))
     held = play_second_task(replace(GAME, epochs=40), anchors=AnchorsConfig(new=50.0, replayed=50.0))
     for name in ("encoder.anchor_new", "encoder.anchor_replayed"):
         assert held[-1].terms[name] < 0.5 * free[-1].terms[name]
@@ -248,7 +248,7 @@ def test_batchnorm_learns_on_the_first_task_and_never_again() -> None:
         samples=4,
         game=GAME,
         objective=OBJECTIVE,
-        anchors=AnchorsConfig(),
+        anchors=NO_ANCHORS,
         generator=torch.Generator().manual_seed(0),
     )
     assert all(torch.equal(a, b) for a, b in zip(frozen, (*pair.encoder.buffers(), *pair.decoder.buffers())))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import DEVICES, pictures, tiny_recipe
 
-from ictrl import ICTRL
+from ictrl import ICTRL, Recipe
 from ictrl.config import AnchorsConfig, MemoryConfig
 from ictrl.networks import to_uint8
 from ictrl.players import Players
@@ -22,6 +22,11 @@ TRANSPORT = MemoryConfig(directions=3, neighbours=5, samples=4, transport=True)
 def memory_of(learner: ICTRL, labels: list[int]) -> dict[str, torch.Tensor]:
     state = learner.memory.state()
     return {name: tensor.clone() for name, tensor in state.items() if int(name.split(".")[0]) in labels}
+
+
+def test_without_a_recipe_the_defaults_are_taken() -> None:
+    learner = ICTRL()
+    assert (learner.recipe, learner.parameters) == (Recipe(), 2_367_104)
 
 
 def test_learns_task_by_task_and_predicts_from_memory() -> None:

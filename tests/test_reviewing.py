@@ -28,7 +28,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         device="cpu",
         network=NetworkConfig(image_size=8, channels=1, width=4, feature_dim=16),
         memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
-        game=GameConfig(epochs=2, first_epochs=2, batch=20, first_batch=20, learning_rate=1e-3),
+        game=GameConfig(epochs=2, first_epochs=2, batch=20, first_batch=20, learning_rate=1e-3, averaged=0.0),
         data=replace(recipe.data, limit=16),
     )
     run(recipe, root / "run")

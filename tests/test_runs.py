@@ -34,7 +34,9 @@ def quick(**changes: Any) -> Recipe:
         **{
             "device": "cpu",
             "network": NetworkConfig(image_size=8, channels=1, width=4, feature_dim=16),
-            "game": GameConfig(epochs=4, first_epochs=4, batch=20, first_batch=20, learning_rate=1e-3, resample="step"),
+            "game": GameConfig(
+                epochs=4, first_epochs=4, batch=20, first_batch=20, learning_rate=1e-3, resample="step", averaged=0.0
+            ),
             "data": replace(recipe.data, limit=16),
             "checkpoint": CheckpointConfig(every_epochs=2),
             **changes,
@@ -257,7 +259,7 @@ def test_a_changed_recipe_is_refused_with_the_difference(tmp_path: Path, capsys:
 def test_differences_name_every_setting_that_decides_results() -> None:
     one = quick()
     assert differences(one, replace(one, name="x", device="cuda", checkpoint=CheckpointConfig())) == []
-    other = replace(one, seed=4, anchors=AnchorsConfig(new=1.0))
+    other = replace(one, seed=4, anchors=AnchorsConfig(new=1.0, replayed=0.0))
     assert set(differences(one, other)) == {
         "seed: 0 → 4",
         f"anchors.new: {one.anchors.new} → 1.0",

@@ -51,6 +51,7 @@ from ictrl.storage import (
     write_stored,
 )
 
+DEFAULTS = Recipe()
 LEAST_AGAIN = 0.25  # images for a review, as a share of those the class was learned from
 
 
@@ -73,7 +74,9 @@ class ICTRL:
     kind that went in: an array for an array, a tensor on the same device for a tensor.
     """
 
-    def __init__(self, recipe: Recipe, *, seed: int | None = None, device: str | torch.device | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe = DEFAULTS, *, seed: int | None = None, device: str | torch.device | None = None
+    ) -> None:
         if not isinstance(recipe, Recipe):
             raise InputError(f"Expected a Recipe but got {recipe!r}: load_recipe gives one by its name.")
         self.recipe = recipe
