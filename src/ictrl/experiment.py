@@ -393,12 +393,7 @@ def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Datase
         "seconds": {phase: round(seconds, 3) for phase, seconds in measured.seconds.items()},
         "seed": learner.seed,
         "device": device_name(learner.device),
-        "versions": {
-            "ictrl": ictrl.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
         "recipe": recipe_to_table(recipe),
     }
 
@@ -409,6 +404,16 @@ def _drift(learner: ICTRL, measured: Measured) -> dict[str, Any]:
     rows = {"mean": measured.drift_mean, "affinity": measured.drift_affinity}
     padded = {name: [[*row, *[None] * (len(classes) - len(row))] for row in part] for name, part in rows.items()}
     return {"classes": classes, **padded}
+
+
+def versions() -> dict[str, str]:
+    """Of what results depend on."""
+    return {
+        "ictrl": ictrl.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
 
 
 def device_name(device: torch.device) -> str:

@@ -19,10 +19,20 @@ import torch
 from ictrl.config import Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
-from ictrl.experiment import PROTOCOLS, Stopped, both_protocols, device_name, features_of, reencoded, run_data
+from ictrl.experiment import (
+    PROTOCOLS,
+    Stopped,
+    both_protocols,
+    device_name,
+    features_of,
+    reencoded,
+    run_data,
+    versions,
+)
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL, Review
+from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
 from ictrl.storage import LEARNER, read_stored
 
@@ -121,6 +131,8 @@ def review(
                 **progress.manner,
                 "seed": learner.seed,
                 "device": device_name(learner.device),
+                "versions": versions(),
+                "recipe": recipe_to_table(folder.recipe()),
             }
             write_atomically(out / "review.json", (json.dumps(found, indent=1) + "\n").encode())
             return found
