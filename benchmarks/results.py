@@ -97,7 +97,7 @@ def page() -> str:
         "are still recognised after decoding and encoding. *Learning* is the time that it took, of most runs while "
         "others shared the GPU; how fast it is alone is in [speed.md](speed.md).",
     ]
-    return "\n".join([*parts, *sections(chosen_by=False)]) + "\n"
+    return "\n".join([*parts, *sections(chosen_by=False), *reviews(RESULTS / "review")]) + "\n"
 
 
 def experiments() -> str:
@@ -131,6 +131,46 @@ def sections(chosen_by: bool) -> list[str]:
         machines = sorted({f"{r['device']}, torch {r['versions']['torch']}" for r in runs})
         parts += ["", f"## {name}", "", f"{study.description}.", "", table(study, found), "", f"{'; '.join(machines)}."]
     return parts
+
+
+def reviews(folder: Path) -> list[str]:
+    """The table of reviews, `review.json` of one run a seed: accuracy cycle by cycle, against the joint model's."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        return []
+    first = found[0]
+    manner = {key: first[key] for key in ("with_labels", "merge", "doubtful", "epochs", "anchors")}
+    assert all({key: review[key] for key in manner} == manner for review in found)
+    told = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in manner.items())
+    seeds = ", ".join(str(review["seed"]) for review in found)
+    rows = ["| cycles | memory | reencoded | classes recognised |", "| --- | --- | --- | --- |"]
+    for cycle in range(min(len(review["cycles"]) for review in found)):
+        entries = [review["cycles"][cycle] for review in found]
+        cells = [mean_and_deviation([entry[protocol] for entry in entries]) for protocol in ("memory", "reencoded")]
+        known = [entry["recognised"] for entry in entries if entry["recognised"] is not None]
+        rows.append(f"| {cycle} | {' | '.join(cells)} | {f'{statistics.mean(known):.0%}' if known else ''} |")
+    if all(review["joint"] for review in found):
+        cells = [mean_and_deviation([r["joint"][protocol] for r in found]) for protocol in ("memory", "reencoded")]
+        rows.append(f"| all classes at once | {' | '.join(cells)} | |")
+    recipe = first["recipe"]
+    return [
+        "",
+        "## review",
+        "",
+        f"Every class once more in each cycle, one at a time, after a run of `{recipe['name']}` with anchors "
+        f"{recipe['anchors']['new']:g} and {recipe['anchors']['replayed']:g} in {recipe['data']['tasks']} tasks "
+        f"({told}). Each file in [docs/results/review](results/review) is a run's `review.json`, and says what "
+        "every class was taken for.",
+        "",
+        *rows,
+        "",
+        f"{first['device']}, torch {first['versions']['torch']}; seeds {seeds}.",
+    ]
+
+
+def mean_and_deviation(values: list[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{spread}"
 
 
 def reached() -> dict[str, Any]:

@@ -41,6 +41,7 @@ ROOMS = [
     "judges",
     "fidelity",
     "drift",
+    "measuring",
     "sheets",
     "runs",
     "experiment",

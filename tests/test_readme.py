@@ -102,7 +102,7 @@ def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
 
 
 def test_published_studies_are_the_studies_as_they_are() -> None:
-    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir()]
+    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir() and path.name != "review"]
     assert folders
     for folder in folders:
         lines = {line.label: line for line in load_study(folder.name).lines}
@@ -117,6 +117,24 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
                 assert recipe == expected, label
                 assert run["complete"]
                 assert run.get("measured_on", "test images") == ("validation" if chosen_by else "test") + " images"
+
+
+def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
+    recipe = {"name": "mine", "anchors": {"new": 1.0, "replayed": 4.0}, "data": {"tasks": 10}}
+    for seed, after in ((0, 0.5), (1, 0.7)):
+        cycles = [
+            {"cycle": 0, "memory": 0.4, "reencoded": 0.6, "recognised": None},
+            {"cycle": 1, "memory": after, "reencoded": 0.65, "recognised": 0.9},
+        ]
+        manner = {"with_labels": False, "merge": False, "doubtful": False, "epochs": 30, "anchors": 5.0}
+        about = {"seed": seed, "device": "cuda", "versions": {"torch": "2"}, "recipe": recipe}
+        found = {"cycles": cycles, "joint": {"memory": 0.8, "reencoded": 0.8}, **manner, **about}
+        (tmp_path / f"{seed}.json").write_text(json.dumps(found))
+    page = benchmark("results").reviews(tmp_path)
+    assert "| 0 | 0.400 ± 0.000 | 0.600 ± 0.000 |  |" in page
+    assert "| 1 | 0.600 ± 0.141 | 0.650 ± 0.000 | 90% |" in page
+    assert "| all classes at once | 0.800 ± 0.000 | 0.800 ± 0.000 | |" in page
+    assert benchmark("results").reviews(tmp_path / "none") == []
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -19,19 +19,11 @@ import torch
 from ictrl.config import Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
-from ictrl.experiment import (
-    PROTOCOLS,
-    Stopped,
-    both_protocols,
-    device_name,
-    features_of,
-    reencoded,
-    run_data,
-    versions,
-)
+from ictrl.experiment import Stopped, run_data
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL, Review
+from ictrl.measuring import PROTOCOLS, both_protocols, device_name, features_of, reencoded, versions
 from ictrl.recipefiles import recipe_to_table
 from ictrl.runs import Position, RunFolder
 from ictrl.storage import LEARNER, read_stored

@@ -31,8 +31,9 @@ from typing import Any
 
 from ictrl.config import Recipe
 from ictrl.errors import ConfigError, InputError
-from ictrl.experiment import PROTOCOLS, Listener, beginning, resume, run
+from ictrl.experiment import Listener, beginning, resume, run
 from ictrl.files import write_atomically
+from ictrl.measuring import PROTOCOLS
 from ictrl.recipefiles import differences, load_recipe, packaged_names, read_toml, recipe_names, recipe_with
 
 

@@ -10,8 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ictrl.cli.output import open_console
 from ictrl.cli.watch import stop_requests
-from ictrl.experiment import PROTOCOLS, Stopped
+from ictrl.experiment import Stopped
 from ictrl.game import EpochReport
+from ictrl.measuring import PROTOCOLS
 from ictrl.reviewing import Listener, Manner, review
 
 REVIEW_HELP = """Review the classes of a finished run again and again, one at a time, without labels.

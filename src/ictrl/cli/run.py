@@ -17,6 +17,7 @@ from ictrl.config import Recipe
 from ictrl.experiment import Stopped
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
+from ictrl.measuring import PROTOCOLS, REPLAY_WELL
 from ictrl.recipefiles import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
@@ -105,14 +106,14 @@ class EvaluateCommand:
         console = open_console()
         done = len(results["memory"]["seen"])
         table = Table("task", "classes", box=None, pad_edge=False)
-        for protocol in experiment.PROTOCOLS:
+        for protocol in PROTOCOLS:
             table.add_column(protocol, justify="right")
         for t, classes in enumerate(results["tasks"][:done]):
-            row = (results[protocol]["matrix"][-1][t] for protocol in experiment.PROTOCOLS)
+            row = (results[protocol]["matrix"][-1][t] for protocol in PROTOCOLS)
             table.add_row(
                 str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in row)
             )
-        table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in experiment.PROTOCOLS))
+        table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in PROTOCOLS))
         console.print(f"Accuracy on the test images of each task after {done} of {len(results['tasks'])} tasks\n")
         console.print(table)
 
@@ -121,14 +122,12 @@ class EvaluateCommand:
 class RecipesCommand:
     def execute(self) -> None:
         table = Table("recipe", "what it shows", box=None, pad_edge=False)
-        for protocol in experiment.PROTOCOLS:
+        for protocol in PROTOCOLS:
             table.add_column(protocol, justify="right")
         measured = reached()
         for name in recipe_names():
             scores = measured.get(name, {})
-            found = (
-                f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" for p in experiment.PROTOCOLS if p in scores
-            )
+            found = (f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" for p in PROTOCOLS if p in scores)
             table.add_row(name, load_recipe(name).description, *found)
         console = open_console()
         console.print(table)
@@ -180,7 +179,7 @@ def print_profile(console: Console, profile: dict[str, Any]) -> None:
 
 def print_results(console: Console, results: dict[str, Any]) -> None:
     """Accuracy after each task, and what was kept."""
-    protocols = (*experiment.PROTOCOLS, "floor")
+    protocols = (*PROTOCOLS, "floor")
     table = Table("after task", "new classes", box=None, pad_edge=False)
     for title in ("memory", "reencoded", "untrained floor"):
         table.add_column(title, justify="right")
@@ -207,11 +206,7 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
     replay = results["replay"][-1]
     console.print(
         f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
-        + (
-            " Where this is low, memory fades: try more epochs or another rate."
-            if replay < experiment.REPLAY_WELL
-            else ""
-        )
+        + (" Where this is low, memory fades: try more epochs or another rate." if replay < REPLAY_WELL else "")
     )
     console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from ictrl.cli.output import contact_sheet, open_console
 from ictrl.data import read_picture
 from ictrl.errors import InputError
-from ictrl.experiment import REPLAY_WELL, replay_recognised
 from ictrl.files import write_atomically
 from ictrl.learner import ICTRL
+from ictrl.measuring import REPLAY_WELL, replay_recognised
 from ictrl.runs import Position, RunFolder
 from ictrl.storage import LEARNER, read_stored
 

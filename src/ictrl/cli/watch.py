@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
-from ictrl.experiment import PROTOCOLS, Listener
+from ictrl.experiment import Listener
 from ictrl.game import EpochReport
+from ictrl.measuring import PROTOCOLS
 from ictrl.runs import Position
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.experiment import PROTOCOLS
+from ictrl.measuring import PROTOCOLS
 from ictrl.recipefiles import differences, load_recipe, recipe_names, to_toml
 from ictrl.report.accuracy import accuracy, compared
 from ictrl.report.confusion import confusion_map
