@@ -19,6 +19,7 @@ from ictrl import ICTRL, InputError, NonFiniteError, Recipe, load_recipe
 from ictrl.cli import main
 from ictrl.config import AnchorsConfig, CheckpointConfig, DataConfig, GameConfig, NetworkConfig
 from ictrl.experiment import Listener, Stopped, evaluate, resume, run
+from ictrl.files import make_folder
 from ictrl.game import EpochReport
 from ictrl.recipefiles import differences, to_toml
 from ictrl.runs import RunFolder
@@ -425,3 +426,11 @@ def test_a_run_begun_before_there_was_drift_goes_on(undisturbed: Path, tmp_path:
     assert results["drift"]["mean"][2:] == json.loads((undisturbed / "results.json").read_text())["drift"]["mean"][2:]
     written = sorted(path.name for path in (out / "pictures").iterdir())
     assert written == [*(f"after-task-{number:03d}.png" for number in range(2, 6)), "originals.png"]
+
+
+def test_a_file_where_a_folder_should_be_is_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        make_folder(tmp_path / "file")
+    assert main(["run", "digits", "--out", str(tmp_path / "file" / "run")]) == 2
+    assert capsys.readouterr().err.endswith("Not a directory.\n")

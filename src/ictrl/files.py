@@ -1,5 +1,6 @@
-"""Writing files so that a reader finds the old one or the new one, never half of either."""
+"""Writing files so that a reader finds the old one or the new one, never half of either, and folders for them."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -30,3 +31,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_folder(path: Path) -> None:
+    """A folder, with those above it, unless it is there; a file in its place is said to be no folder."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None

@@ -25,7 +25,7 @@ import filelock
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.files import UNFINISHED, write_atomically
+from ictrl.files import UNFINISHED, make_folder, write_atomically
 from ictrl.game import EpochReport
 from ictrl.learner import ICTRL
 from ictrl.recipefiles import differences, load_recipe, to_toml
@@ -73,7 +73,7 @@ class RunFolder:
             )
         folder = cls(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
         except OSError as error:
             raise InputError(f"Expected to write the run into {path} but could not: {error.strerror}.") from None
         with folder.locked():

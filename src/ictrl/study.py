@@ -32,7 +32,7 @@ from typing import Any
 from ictrl.config import Recipe
 from ictrl.errors import ConfigError, InputError
 from ictrl.experiment import Listener, beginning, resume, run
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.measuring import PROTOCOLS
 from ictrl.recipefiles import differences, load_recipe, packaged_names, read_toml, recipe_names, recipe_with
 
@@ -160,7 +160,7 @@ def carry_out(
     """
     for item in planned:
         _check_same(item)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     alike = Counter(beginning(item.recipe) for item in planned)
     shared = {
         text: out / "first-tasks" / f"{sha256(text.encode()).hexdigest()[:16]}" for text in alike if alike[text] > 1
@@ -238,7 +238,7 @@ class _KeepFirst(Listener):
 
     def on_measured(self, results: dict[str, Any]) -> None:
         if self.first_task is not None and len(results["memory"]["seen"]) == 1:
-            self.first_task.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.first_task.parent)
             checkpoint = self.folder / "checkpoint" / "after-task-001.safetensors"
             for source, to in ((self.folder / "metrics.jsonl", "metrics.jsonl"), (checkpoint, self.first_task.name)):
                 copy = self.first_task.with_name(f"{self.folder.name}-{to}")
@@ -260,7 +260,7 @@ def _published(planned: list[Planned]) -> dict[str, list[dict[str, Any]]]:
 
 def publish(study: Study, planned: list[Planned], folder: Path) -> None:
     """The results of every finished run as one JSON file each, without the place where the data lay."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for item in planned:
         if (results := item.results) is not None:
             results["line"] = item.line.label

@@ -23,7 +23,7 @@ from ictrl.data import (
     split_tasks,
 )
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.recipefiles import load_recipe, recipe_names
 
 SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
@@ -124,7 +124,7 @@ class DataShowCommand:
             for line in dataset.skipped:
                 console.print(f"  {line}")
         if self.sheet is not None:
-            self.sheet.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.sheet.parent)
             write_atomically(self.sheet, training_sheet(tasks))
             console.print(f"\nTraining images of each class, a row a class: {self.sheet}")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from ictrl.cli.output import contact_sheet, open_console
 from ictrl.data import read_picture
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.learner import ICTRL
 from ictrl.measuring import REPLAY_WELL, replay_recognised
 from ictrl.runs import Position, RunFolder
@@ -155,7 +155,7 @@ def check_png(out: Path) -> None:
 
 def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
     """Rows of pictures as a PNG file, in a folder that is made if need be."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     write_atomically(out, contact_sheet(rows))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ictrl.data import cifar, idx
 from ictrl.data.layout import Layout
 from ictrl.errors import InputError
+from ictrl.files import make_folder
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def download(name: str, root: Path | None = None, progress: bool = True) -> Path
     if not source.layout.missing(folder):
         return folder
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         if source.archive is None:
             for file, known_hash in source.hashes.items():
                 _fetch(source, file, known_hash, folder, progress)

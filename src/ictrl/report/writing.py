@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.report.page import RunPage, comparison, draw, render
 from ictrl.report.reading import RunRecord, read_runs
 
@@ -53,7 +53,7 @@ def _files(pages: list[RunPage]) -> dict[str, bytes]:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_atomically(path, content)
     except OSError as error:
         raise InputError(f"Expected to write {path} but could not: {error.strerror}.") from None
