@@ -1,4 +1,4 @@
-# make demo   learn ten digits in five tasks and write a report, from a fresh clone, in about a minute
+# make demo   learn ten digits in five tasks and write a report, from a fresh clone: half a minute after the setup
 # make test   lint, types and the whole test suite
 # make bench  speed, as ratios within one run
 # Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.

@@ -52,12 +52,16 @@ def row(name: str, runs: list[dict[str, Any]]) -> str:
 def conditions(runs: list[dict[str, Any]]) -> str:
     """Machine, versions, seeds and sizes behind a table."""
     first = runs[0]
-    kept, replaced = first["memory_bytes"] / 1000, first["image_bytes"] / 1000
+    kept, replaced = (sorted({r[key] / 1000 for r in runs}) for key in ("memory_bytes", "image_bytes"))
     seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in runs}))
     return (
         f"{first['device']}; torch {first['versions']['torch']}, Python {first['versions']['python']}; seeds {seeds}; "
-        f"{first['parameters'] / 1e6:.2f} M parameters; memory {kept:,.0f} kB for {replaced:,.0f} kB of images"
+        f"{first['parameters'] / 1e6:.2f} M parameters; memory {from_to(kept)} kB for {from_to(replaced)} kB of images"
     )
+
+
+def from_to(values: list[float]) -> str:
+    return " to ".join(f"{value:,.0f}" for value in dict.fromkeys((values[0], values[-1])))
 
 
 def digits_table() -> str:
@@ -75,8 +79,9 @@ def main_table() -> str:
     study, found = load_study("table1"), read_published(RESULTS / "table1")
     columns = [column for column in HEADER if column not in ("replay", "learning", "seeds")]
     note = (
-        f"Accuracy after the last task ± deviation / average over tasks. {conditions(next(iter(found.values())))} "
-        "(the first row's). All results are in [docs/results.md](docs/results.md), and every figure in a file a run in "
+        "Accuracy after the last task ± deviation / average over tasks. "
+        f"{conditions([r for runs in found.values() for r in runs])}. "
+        "All results are in [docs/results.md](docs/results.md), and every figure in a file a run in "
         "[docs/results](docs/results)."
     )
     return "\n".join([table(study, found, columns), "", note])
@@ -110,6 +115,13 @@ def experiments() -> str:
         "accuracy on **validation images** held out of the training images, with class orders and seeds that no "
         "published figure has; the test images had no part in it. Columns as in [results.md](results.md).",
         "",
+        "Words: *anchors A and B* weigh how far features of new and of replayed images may move from where they were "
+        "(`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding and encoding "
+        "(`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns in the first "
+        "task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* are means of "
+        "both networks' weights over some epochs (`game.averaged`); *the Gaussian classifier* is `classifier.kind`. "
+        "A line that begins with … goes on from the last one that does not; every file has all its settings.",
+        "",
         "Figures of the best lines are somewhat too good: they were picked by these images, and so were the Gaussian "
         "classifier's pooled share and shrinkage, among many.",
         "",
@@ -130,6 +142,8 @@ def sections(chosen_by: bool) -> list[str]:
         runs = [r for line in found.values() for r in line]
         machines = sorted({f"{r['device']}, torch {r['versions']['torch']}" for r in runs})
         parts += ["", f"## {name}", "", f"{study.description}.", "", table(study, found), "", f"{'; '.join(machines)}."]
+        if missing := [line.label for line in study.lines if line.label not in found]:
+            parts += ["", f"Not run yet: {'; '.join(missing)}."]
     return parts
 
 

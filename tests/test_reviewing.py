@@ -184,3 +184,13 @@ def test_other_data_is_noticed(out: Path) -> None:
     (out / "data.json").write_text(json.dumps({**data, "sha256": "0" * 64}))
     with pytest.raises(InputError, match="data"):
         review(out, 1, DOUBTFUL)
+
+
+@pytest.mark.parametrize(("after", "warned"), [(0.5, True), (0.8, False)])
+def test_a_review_that_does_harm_says_so(
+    after: float, warned: bool, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycles = [{"memory": 0.8}, {"memory": after}]
+    monkeypatch.setattr("ictrl.cli.review.review", lambda *_, **__: {"cycles": cycles, "joint": None})
+    assert main(["review", str(out)]) == 0
+    assert ("fell from 0.800 to 0.500" in capsys.readouterr().err) == warned

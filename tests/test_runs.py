@@ -205,7 +205,7 @@ def test_the_fallback_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     captured = capsys.readouterr()
     assert captured.err.startswith("warning: Expected a stopped task but ")
     assert captured.err.endswith("are not those that were written. Going back to the checkpoint before it.\n")
-    assert captured.out.startswith("Going on with task 3 of 5, after 1 epochs of task 3.\n")
+    assert captured.out.startswith("Going on with task 3 of 5, after 1 epoch of task 3.\n")
 
 
 def test_missing_results_are_written_again(

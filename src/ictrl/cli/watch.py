@@ -68,7 +68,7 @@ class Watch(Warnings):
             self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.", soft_wrap=True)
         elif position.done or position.epoch:
             where = (
-                f"after {position.epoch} epochs of task {position.done + 1}" if position.epoch else "at its beginning"
+                f"after {_epochs(position.epoch)} of task {position.done + 1}" if position.epoch else "at its beginning"
             )
             self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
         else:
@@ -134,9 +134,13 @@ def _tensorboard() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        missing = "Expected TensorBoard for --tensorboard but it is not installed: pip install 'ictrl[tensorboard]'."
+        missing = "Expected TensorBoard for --tensorboard but it is not installed: pip install tensorboard."
         raise InputError(missing) from None
     return SummaryWriter
+
+
+def _epochs(number: int) -> str:
+    return "1 epoch" if number == 1 else f"{number} epochs"
 
 
 def _classes(names: list[str]) -> str:

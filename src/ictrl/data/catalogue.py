@@ -40,7 +40,7 @@ def list_datasets(root: Path | None = None) -> list[Listing]:
         Listing("cifar100", "small photographs of a hundred things", 100, 50000, 10000, 32, 3, here["cifar100"]),
         Listing("folder", "your own pictures, a folder a class: --data.root FOLDER"),
         Listing("npz", "your own arrays: --data.root FILE.npz"),
-        Listing("hub", "a Hugging Face dataset: --data.hub-name NAME (pip install 'ictrl[hub]')", present=hub),
+        Listing("hub", "a Hugging Face dataset: --data.hub-name NAME (pip install datasets)", present=hub),
     ]
 
 

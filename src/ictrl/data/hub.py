@@ -1,4 +1,4 @@
-"""Any image dataset of the Hugging Face Hub, by name, through their `datasets` library (the extra `ictrl[hub]`).
+"""Any image dataset of the Hugging Face Hub, by name, through their `datasets` library (the extra `hub`).
 
 The column of images and the column of labels are recognised by their types. The test images are the split called test,
 else validation; a dataset with neither has a share of each class of its training split held out.
@@ -31,7 +31,7 @@ def read_hub(
     try:
         import datasets
     except ImportError:
-        raise InputError("Expected the `datasets` library for data.name hub: pip install 'ictrl[hub]'.") from None
+        raise InputError("Expected the `datasets` library for data.name hub: pip install datasets.") from None
     try:
         splits = datasets.load_dataset(name, configuration, cache_dir=None if cache is None else str(cache))
     except Exception as error:  # not there, private, no network, no such configuration: the library has its own errors

