@@ -149,3 +149,12 @@ def test_every_command_is_shown_with_its_output() -> None:
     for command in (*running, *using, "data list", "data show", "recipes"):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page
+
+
+@pytest.mark.parametrize("command", ["recipes", "study"])
+def test_the_listings_are_shown_as_they_are(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert main([command]) == 0
+    shown = [line.rstrip() for line in page.splitlines()]
+    for line in capsys.readouterr().out.splitlines():
+        assert line.rstrip() in shown, "run make docs"
