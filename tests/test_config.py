@@ -20,7 +20,10 @@ from ictrl.recipefiles import recipe_from_table, recipe_to_table, to_toml
 
 def test_the_defaults_are_the_best_known_for_any_pictures() -> None:
     defaults, best = Recipe(), load_recipe("best-cifar10-5")
-    assert (defaults.objective, defaults.anchors, defaults.memory) == (best.objective, best.anchors, best.memory)
+    assert (defaults.objective, defaults.anchors) == (best.objective, best.anchors)
+    assert defaults.memory == replace(
+        best.memory, transport_replayed=0
+    )  # better since; the recipe is as it was measured
     assert (defaults.classifier, defaults.game.averaged) == (replace(best.classifier, mirrored=False), 10)
     assert replace(defaults.game, flips=False, shifts=0, first_turns=False) == defaults.game
 

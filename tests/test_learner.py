@@ -111,9 +111,13 @@ def test_old_memory_is_unchanged_by_learning_unless_transported() -> None:
         assert moved == [changes] * len(moved)
 
 
-def test_transport_follows_the_encoder_exactly_where_it_turned(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("replayed", [0.0, 0.5])
+def test_transport_follows_the_encoder_exactly_where_it_turned(
+    replayed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A game that only rotates all features: memory must rotate with them, whatever the images were."""
-    learner = ICTRL(tiny_recipe(memory=replace(TRANSPORT, transport_ridge=1e-7))).learn(*pictures([0, 1]))
+    kept = replace(TRANSPORT, transport_ridge=1e-7, transport_replayed=replayed)
+    learner = ICTRL(tiny_recipe(memory=kept)).learn(*pictures([0, 1]))
     before = learner.memory[0]
     Q = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0))).Q
 

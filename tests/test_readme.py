@@ -85,7 +85,9 @@ def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.Monk
 
 def as_it_was(table: dict[str, Any]) -> dict[str, Any]:
     """A recipe written before there were these settings: what is on by default since was not there."""
-    later = {"classifier": {"kind": "subspace"}, "game": {"averaged": 0.0}}
+    later: dict[str, dict[str, Any]] = {"classifier": {"kind": "subspace"}, "game": {"averaged": 0.0}}
+    if table["memory"]["transport"]:
+        later["memory"] = {"transport_replayed": 1.0}
     return {**table, **{section: {**missing, **table[section]} for section, missing in later.items()}}
 
 

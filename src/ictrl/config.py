@@ -80,6 +80,9 @@ class MemoryConfig:
     """m, features drawn from each Gaussian when old classes are replayed"""
     transport: bool = True
     """beyond the paper: after each task, move the stored moments along with the encoder"""
+    transport_replayed: float = 0.0
+    """what images replayed from memory weigh beside the new ones when the transport is fitted; anchors hold them where
+    they were, so that they move less than the images they stand for"""
     transport_ridge: float = 0.1
     """pull of the transport towards the identity, as a share of the features' mean eigenvalue"""
 
@@ -87,6 +90,8 @@ class MemoryConfig:
         _require(self.directions >= 1, self, "directions", "at least 1")
         _require(self.neighbours >= 2, self, "neighbours", "at least 2 (the mean of one is that feature itself)")
         _require(self.samples >= 1, self, "samples", "at least 1")
+        replayed = self.transport_replayed
+        _require(_finite(replayed) and replayed >= 0, self, "transport_replayed", "at least 0")
         _require(_finite(self.transport_ridge) and self.transport_ridge > 0, self, "transport_ridge", "above 0")
 
 

@@ -75,8 +75,8 @@ def run(
 # what a first task does not depend on
 LATER = {
     "name", "description", "checkpoint", "anchors", "objective.lambda_new", "objective.gamma_old", "memory.samples",
-    "memory.transport", "memory.transport_ridge", "game.epochs", "game.batch", "game.replay", "game.resample",
-    "data.root",
+    "memory.transport", "memory.transport_replayed", "memory.transport_ridge", "game.epochs", "game.batch",
+    "game.replay", "game.resample", "data.root",
 }  # fmt: skip
 
 

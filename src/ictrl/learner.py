@@ -229,7 +229,7 @@ class ICTRL:
         memory, Z = self.memory, self._features(X)
         if witnesses is not None:
             replayed, Z_before, weights = witnesses
-            Z_after = torch.cat([Z, self._features(replayed)])
+            Z_after = torch.cat([Z, *(self._features(part) for part in replayed)])
             memory = memory.transported(fit_transport(Z_before, Z_after, weights, recipe.memory.transport_ridge))
         formed = {
             int(label): form_class_memory(Z[y == label], recipe.memory.directions, recipe.memory.neighbours)
@@ -254,17 +254,19 @@ class ICTRL:
             self._generator.set_state(random)
             raise
 
-    def _witnesses(self, X: UInt8[Tensor, "n c h w"]) -> tuple[Tensor, Tensor, Tensor]:
+    def _witnesses(self, X: UInt8[Tensor, "n c h w"]) -> tuple[list[Tensor], Tensor, Tensor]:
         """Images replayed from memory, the features of new and replayed images as they are now, and their weights.
 
-        Seen again after the task, these show how the encoder has moved. New and replayed images weigh the same in all.
+        Seen again after the task, these show how the encoder has moved.
         """
-        with torch.no_grad():
-            Z_old, _ = self.memory.gaussians().sample(self.recipe.memory.samples, self._generator)
-            replayed = torch.cat([self.decoder(part) for part in Z_old.split(CHUNK)])
-        Z = torch.cat([self._features(X), self._features(replayed)])
-        weights = torch.cat([Z.new_full((len(part),), 1 / len(part)) for part in (X, replayed)])
-        return replayed, Z, weights
+        seen, shares = [X], [1.0, self.recipe.memory.transport_replayed]
+        if shares[1]:
+            with torch.no_grad():
+                Z_old, _ = self.memory.gaussians().sample(self.recipe.memory.samples, self._generator)
+                seen.append(torch.cat([self.decoder(part) for part in Z_old.split(CHUNK)]))
+        Z = torch.cat([self._features(part) for part in seen])
+        weights = torch.cat([Z.new_full((len(part),), share / len(part)) for part, share in zip(seen, shares)])
+        return seen[1:], Z, weights
 
     # using what was learned
 

@@ -11,9 +11,9 @@ from eigenvectors: a rotation of the k features that no longer holds any one of 
 features still say nearly as much as the features do (of two, exactly as much): what must stay private wants many
 images a class and many neighbours.
 
-*Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on images that are
-at hand (new ones and replayed ones) carries features from where they were to where they are; every stored mean and
-covariance can follow: μ → Wμ, Σ → WΣWᵀ.
+*Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on the new images
+carries features from where they were to where they are; every stored mean and covariance can follow: μ → Wμ,
+Σ → WΣWᵀ. Replayed images can be witnesses too, but are bad ones: anchors hold them, and not what they stand for.
 """
 
 from collections.abc import Iterator, Mapping
