@@ -5,6 +5,7 @@ knows no products of bfloat16.
 """
 
 import copy
+import math
 import os
 from types import SimpleNamespace
 
@@ -88,6 +89,17 @@ def test_small_pixels_keep_their_digits() -> None:
     with exact_float32():
         X = functional.conv_transpose2d(norm(H).relu(), weight, stride=2, padding=1).tanh()
     agree((fast.normed_image(H, norm, weight),), (X,), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *([torch.bfloat16] if GPU else [])])
+def test_a_pixel_that_is_quite_white_can_still_change(dtype: torch.dtype) -> None:
+    H = torch.ones(2, 16, 4, 4, dtype=dtype, device=DEVICE, requires_grad=True)
+    norm, weight = nn.BatchNorm2d(16).to(DEVICE).eval(), torch.full((16, 3, 4, 4), 0.2, device=DEVICE)
+    X = fast.normed_image(H, norm, weight)
+    assert float(X[0, 0, 4, 4].detach()) == 1  # tanh(4 · 16 · 0.2)
+    X[0, 0, 4, 4].backward()
+    assert H.grad is not None
+    assert float(H.grad.max()) == pytest.approx(0.2 / math.cosh(12.8) ** 2, rel=0.05)
 
 
 def test_an_image_may_lie_in_memory_as_it_likes() -> None:

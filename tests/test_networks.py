@@ -1,9 +1,13 @@
 """The encoder and decoder have the paper's shape, at every size."""
 
+import math
+
 import pytest
 import torch
+from torch import nn
 
 from ictrl.errors import ConfigError
+from ictrl.layers import ToImage
 from ictrl.networks import IMAGE_SIZES, Decoder, Encoder, parameter_count, to_float, to_uint8
 
 
@@ -75,3 +79,15 @@ def test_every_pixel_value_survives_the_conversion() -> None:
     assert (float(X.min()), float(X.max())) == (-1.0, 1.0)
     assert torch.equal(to_uint8(X), images)
     assert torch.equal(images, torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16))  # the input is untouched
+
+
+def test_a_pixel_that_is_nearly_white_can_still_change_in_bfloat16() -> None:
+    layer = ToImage(16, 3).eval()
+    nn.init.constant_(layer.conv.weight, 0.1)
+    H = torch.ones(2, 16, 4, 4, dtype=torch.bfloat16, requires_grad=True)
+    X = layer(H)
+    assert X.dtype == torch.bfloat16
+    assert float(X[0, 0, 4, 4].detach()) == 1  # tanh(4 · 16 · 0.1)
+    X[0, 0, 4, 4].backward()
+    assert H.grad is not None
+    assert float(H.grad.max()) == pytest.approx(0.1 / math.cosh(6.4) ** 2, rel=0.1)

@@ -11,7 +11,7 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
-from ictrl.recipefiles import reached, recipe_from_table
+from ictrl.recipefiles import reached
 from ictrl.study import load_study, read_published
 
 ROOT = Path(__file__).parent.parent
@@ -83,27 +83,21 @@ def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.Monk
     assert benchmark("speed").document(measured) == (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
 
 
-def as_it_was(table: dict[str, Any]) -> dict[str, Any]:
-    """A recipe written before there were these settings: what is on by default since was not there."""
-    later: dict[str, dict[str, Any]] = {"classifier": {"kind": "subspace"}, "game": {"averaged": 0.0}}
-    if table["memory"]["transport"]:
-        later["memory"] = {"transport_replayed": 1.0}
-    return {**table, **{section: {**missing, **table[section]} for section, missing in later.items()}}
-
-
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
+    measured = benchmark("results").measured_recipe
     published = json.loads((ROOT / "docs" / "results" / "digits.json").read_text())
     memory = [run["memory"]["last"] for run in published["runs"]["digits"]]
     assert published["seeds"] == [0, 1, 2]
     assert sum(memory) / len(memory) >= 0.95
     runs = [run for runs in published["runs"].values() for run in runs]
     for run in runs:
-        recipe = recipe_from_table(as_it_was(run["recipe"]))
-        assert replace(recipe, seed=0, data=replace(recipe.data, root=None)) == ictrl.load_recipe(recipe.name)
+        recipe = measured(run)
+        assert recipe == ictrl.load_recipe(recipe.name)
         assert run["complete"]
 
 
 def test_published_studies_are_the_studies_as_they_are() -> None:
+    measured = benchmark("results").measured_recipe
     folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir() and path.name != "review"]
     assert folders
     for folder in folders:
@@ -111,14 +105,23 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
         chosen_by = folder.name.startswith("choosing-")
         for label, runs in read_published(folder).items():
             for run in runs:
-                recipe = recipe_from_table(as_it_was(run["recipe"]))
-                recipe = replace(recipe, seed=0, device="auto", data=replace(recipe.data, root=None))
+                recipe = measured(run)
                 expected = replace(lines[label].recipe, device="auto")
                 if chosen_by:  # recipes may be called by other names since
                     recipe = replace(recipe, name=expected.name, description=expected.description)
                 assert recipe == expected, label
                 assert run["complete"]
                 assert run.get("measured_on", "test images") == ("validation" if chosen_by else "test") + " images"
+
+
+def test_a_run_of_another_study_is_not_made_twice() -> None:
+    study = load_study("constraint")
+    found = benchmark("results").with_shared(study, {"without the constraint": []})
+    (run,) = found["with the constraint"]
+    assert run["line"] == "CIFAR-10, 5 tasks, the paper's recipe"
+    assert run["seed"] == 0
+    assert found["without the constraint"] == []  # its own are kept
+    assert "for memory, without the constraint" not in benchmark("results").with_shared(load_study("table1"), {})
 
 
 def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:

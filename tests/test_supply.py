@@ -27,8 +27,8 @@ def test_images_that_do_not_fit_are_streamed(monkeypatch: pytest.MonkeyPatch) ->
     images, gpu = torch.zeros(10, 1, 8, 8, dtype=torch.uint8), torch.device("cuda")
     for free, fits in ((2 * images.nbytes, True), (2 * images.nbytes - 2, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**12))
-        assert ictrl.supply._fits(images, gpu) is fits
-    assert ictrl.supply._fits(images, torch.device("cpu"))  # where they are already
+        assert ictrl.supply.fits(images, gpu) is fits
+    assert ictrl.supply.fits(images, torch.device("cpu"))  # where they are already
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU to stream to")

@@ -45,9 +45,14 @@ class Captured:
         self.inputs = [given.clone() for given in inputs]
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
+        torch.cuda.synchronize()
         try:
-            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            # not by `torch.cuda.graph`, which empties the cache of memory first: it would only be filled again
+            graph.capture_begin()
+            try:
                 self.step(*self.inputs)
+            finally:
+                graph.capture_end()
         except RuntimeError as error:
             logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
             self.plain_calls = -1

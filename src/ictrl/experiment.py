@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ictrl.config import CheckpointConfig, Recipe
-from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.data import Dataset, Task, load_dataset, near, split_tasks
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
 from ictrl.game import EpochReport
@@ -140,7 +140,7 @@ def fingerprint(tasks: list[Task]) -> dict[str, Any]:
     sha = hashlib.sha256()
     for task in tasks:
         for part in (task.images, task.labels, task.test_images, task.test_labels):
-            sha.update(part.numpy().tobytes())
+            sha.update(part.flatten().numpy().data)
     return {
         "training_images": sum(len(task.rows) for task in tasks),
         "test_images": sum(len(task.test_rows) for task in tasks),
@@ -165,6 +165,7 @@ def _go_on(
 ) -> tuple[dict[str, Any], ICTRL]:
     folder.check_data(fingerprint(tasks))
     learner, resumed = position.learner, position.stopped
+    tasks = near(tasks, learner.device)
     listener.on_begin(position, dataset, tasks)
     folder.keep_metrics(position.done, position.epoch)
     folder.sheets.write_originals(tasks)

@@ -212,7 +212,8 @@ def play(
 
     turns = game.first_turns and old is None
     told_apart = TURNS * classes if turns else classes
-    steps = -(-len(supply) // size)
+    passes = _Passes(len(supply), size, generator, y.device)
+    steps = len(passes.batches)
     players.averages = Averages((players.encoder, players.decoder), game.averaged * steps) if game.averaged else None
 
     # what was set up so far follows from the state at the task's beginning: a stopped task is set up again in the same
@@ -248,16 +249,17 @@ def play(
         tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
 
     with side_stream(y.device), exact_float32():
+        shuffle = Captured(passes.shuffle, generator, y.device)
         captured = Captured(step, generator, y.device)
         for epoch in range(played + 1, epochs + 1):
             if game.schedule == "cosine":
                 players.set_rate(game.learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs)))
-            batches = _equal_batches(len(supply), size, generator, y.device)
-            for given in supply.batches(batches):
+            shuffle()
+            for given in supply.batches(passes.batches):
                 captured(*given)
-            means = tally.means(len(batches))
+            means = tally.means(steps)
             if stopwatch is not None:
-                stopwatch.read(len(batches))
+                stopwatch.read(steps)
             _check_finite(means, epoch)
             if progress is not None:
                 progress(EpochReport(epoch, epochs, means))
@@ -266,10 +268,26 @@ def play(
         players.averages.take()
         players.averages = None
         if old is None:
-            parts = supply.batches(_equal_batches(len(supply), size, generator, y.device))
-            upright = (to_float(supply.pixels(*given)) for given in parts)
+            passes.shuffle()
+            upright = (to_float(supply.pixels(*given)) for given in supply.batches(passes.batches))
             learn_statistics_again(players.encoder, players.decoder, upright)
     players.train_statistics(False)
+
+
+class _Passes:
+    """Passes over n rows in equal batches of at most `size`; fewer rows than batches are left out of each.
+
+    The batches are parts of one tensor that stays where it is, so that shuffling it can be recorded.
+    """
+
+    def __init__(self, n: int, size: int, generator: torch.Generator, device: torch.device) -> None:
+        self.order = torch.arange(n, device=device)
+        self.generator = generator
+        batches = -(-n // size)
+        self.batches: tuple[Int[Tensor, " rows"], ...] = self.order[: n // batches * batches].chunk(batches)
+
+    def shuffle(self) -> None:
+        self.order.copy_(torch.randperm(len(self.order), generator=self.generator, device=self.order.device))
 
 
 class _Tally:
@@ -332,15 +350,6 @@ def _features_before(encoder: Encoder, supply: Supply, flips: bool) -> Float[Ten
 def _loop(Z_hat: Float[Tensor, "m d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, ""]:
     """How far features come back from where they set out; what is drawn from memory is not quite of unit length."""
     return anchor(Z_hat, nn.functional.normalize(Z, dim=1))
-
-
-def _equal_batches(
-    n: int, size: int, generator: torch.Generator, device: torch.device
-) -> tuple[Int[Tensor, " rows"], ...]:
-    """A shuffled pass over n rows in equal batches of at most `size`; fewer rows than batches are left out."""
-    batches = -(-n // size)
-    order = torch.randperm(n, generator=generator, device=device)
-    return order[: n // batches * batches].chunk(batches)
 
 
 def _check_finite(means: dict[str, float], epoch: int) -> None:

@@ -99,7 +99,7 @@ class ToImage(Double):
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
         if self.conv.out_channels <= kernels.MOST_CHANNELS and (fast := kernels.gpu(H)):
             return fast.normed_image(H, self.norm, self.conv.weight)
-        return super().forward(H).tanh()
+        return super().forward(H).float().tanh().to(H.dtype)  # of 1 − tanh² too little is left in half precision
 
 
 def initialise(network: nn.Module, generator: torch.Generator | None) -> None:

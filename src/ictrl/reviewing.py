@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ictrl.config import Recipe
-from ictrl.data import Task
+from ictrl.data import Task, near
 from ictrl.errors import InputError
 from ictrl.experiment import Stopped, run_data
 from ictrl.files import write_atomically
@@ -112,6 +112,7 @@ def review(
         learner = position.learner
         learner.recipe = manner.recipe(folder.recipe())
         dataset, tasks = run_data(folder)
+        tasks = near(tasks, learner.device)
         if len(learner.memory) != sum(len(task.classes) for task in tasks):
             raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
         labels = [label for task in tasks for label in task.classes]
@@ -207,7 +208,7 @@ def _described(label: int, reviewed: Review) -> dict[str, Any]:
         "taken_for": seen.label,
         "affinity": round(seen.affinity, 4),
         "margin": round(seen.margin, 4),
-        "coverage": round(seen.coverage, 4),
+        "share": round(seen.share, 4),
         "changed": reviewed.label,
         "reason": reviewed.reason,
     }

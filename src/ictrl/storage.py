@@ -104,7 +104,7 @@ def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return sha.hexdigest()
 
 

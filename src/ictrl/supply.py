@@ -21,7 +21,7 @@ class Supply:
 
     def __init__(self, images: UInt8[Tensor, "n c h w"], device: torch.device, streamed: bool | None = None) -> None:
         self.device = device
-        self.streamed = not _fits(images, device) if streamed is None else streamed
+        self.streamed = not fits(images, device) if streamed is None else streamed
         self.images = images if self.streamed else images.to(device)
 
     def __len__(self) -> int:
@@ -60,6 +60,14 @@ class Supply:
             yield batch
 
 
+def fits(images: Tensor, device: torch.device, share: float | None = None) -> bool:
+    """Whether images lie on the device, or take at most this share of its free memory; SHARE by default."""
+    if device.type != "cuda" or images.device == device:
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return images.nbytes <= (SHARE if share is None else share) * free
+
+
 def shown(
     pixels: UInt8[Tensor, "n c h w"],
     flipped: Int[Tensor, " n"],
@@ -92,10 +100,3 @@ def _moved(
     columns = (torch.arange(w, device=device) + right).clamp_(0, w - 1)  # (n, w)
     image, channel = torch.arange(n, device=device), torch.arange(c, device=device)
     return pixels[image[:, None, None, None], channel[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
-
-
-def _fits(images: Tensor, device: torch.device) -> bool:
-    if device.type != "cuda" or images.device == device:
-        return True
-    free, _ = torch.cuda.mem_get_info(device)
-    return images.nbytes <= SHARE * free

@@ -4,7 +4,7 @@ from ictrl.data.catalogue import Listing, list_datasets, load_dataset
 from ictrl.data.dataset import Dataset
 from ictrl.data.download import cache_folder, download
 from ictrl.data.pictures import read_picture
-from ictrl.data.streams import Task, TaskSummary, describe_stream, split_tasks
+from ictrl.data.streams import Task, TaskSummary, describe_stream, near, split_tasks
 
 __all__ = [
     "Dataset",
@@ -15,6 +15,7 @@ __all__ = [
     "download",
     "read_picture",
     "Task",
+    "near",
     "split_tasks",
     "TaskSummary",
     "describe_stream",

@@ -16,6 +16,7 @@ from torch import Tensor
 from ictrl.config import DataConfig
 from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
+from ictrl.supply import fits
 
 VALIDATION = 20260101  # seed of the images that are held out for validation; another than any subset's
 FEWEST = 2  # training images of a class: the learner takes no fewer
@@ -45,6 +46,17 @@ class Task:
     @property
     def test_labels(self) -> Int[Tensor, " m"]:
         return self.dataset.test_labels[self.test_rows]
+
+
+def near(tasks: list[Task], device: torch.device) -> list[Task]:
+    """The same tasks, with their images on the device if there is ample room: a run gathers them again and again."""
+    dataset = tasks[0].dataset
+    parts = dataset.images, dataset.test_images
+    if not all(fits(images, device, share=0.2) for images in parts):  # a task's images are gathered beside them
+        return tasks
+    images, test_images = (part.to(device) for part in parts)
+    moved = replace(dataset, images=images, test_images=test_images)
+    return [replace(task, dataset=moved) for task in tasks]
 
 
 def split_tasks(dataset: Dataset, data: DataConfig) -> list[Task]:

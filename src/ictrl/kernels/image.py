@@ -46,7 +46,7 @@ class _ImageConvolution(torch.autograd.Function):
         dy = dy.contiguous(memory_format=torch.channels_last)
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            dx = _convolve_back(dy, weight, LEAKY, (y,), ctx.slope, tanh=False)
+            dx, _ = _convolve_back(dy, weight, LEAKY, (y,), ctx.slope, tanh=False)
         if ctx.needs_input_grad[1]:
             dw = _weight_gradient(x, dy, LEAKY, (y,), ctx.slope)
         return dx, dw, None
@@ -58,16 +58,16 @@ class _NormedImage(torch.autograd.Function):
         ctx: Any, h: Tensor, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor,
         eps: float, trained: bool,
     ) -> Tensor:  # fmt: skip
-        x = _convolve_back(h, weight, NORM, (scale, shift, mean, var), eps, tanh=True)
-        ctx.save_for_backward(h, weight, scale, shift, mean, var, x)
+        x, slope = _convolve_back(h, weight, NORM, (scale, shift, mean, var), eps, tanh=True)
+        ctx.save_for_backward(h, weight, scale, shift, mean, var, slope)
         ctx.settings = eps, trained
         return x
 
     @staticmethod
     def backward(ctx: Any, dx: Tensor) -> tuple[Tensor | None, ...]:
-        h, weight, scale, shift, mean, var, x = ctx.saved_tensors
+        h, weight, scale, shift, mean, var, slope = ctx.saved_tensors
         eps, trained = ctx.settings
-        d_linear = torch.ops.aten.tanh_backward(dx, x)
+        d_linear = dx * slope
         dw = _weight_gradient(d_linear, h, NORM, (scale, shift, mean, var), eps) if ctx.needs_input_grad[1] else None
         dh = _convolve(d_linear, weight, 1.0)
         learns = ctx.needs_input_grad[2]
@@ -103,8 +103,12 @@ LEAKY, NORM = "leaky", "norm"
 
 def _convolve_back(
     g: Tensor, weight: Tensor, source: str, given: Sequence[Tensor], number: float, tanh: bool
-) -> Tensor:
-    """The image that features from g (n, o, s, s) pass back: what each gives to its 4×4 patch, patches added up."""
+) -> tuple[Tensor, Tensor]:
+    """The image that features from g (n, o, s, s) pass back: what each gives to its 4×4 patch, patches added up.
+
+    And with tanh its slope at each pixel. Of 1 − tanh² nothing would be left in bfloat16 where a pixel is nearly black
+    or white: it could never change again.
+    """
     (n, o, side, _), c = g.shape, weight.shape[1]
     rows, inner = n * side * side, min(128, max(16, triton.next_power_of_2(o)))
     patches = torch.empty(rows, 16 * c, dtype=g.dtype, device=g.device)
@@ -116,8 +120,9 @@ def _convolve_back(
     )  # fmt: skip
     x = torch.empty(n, c, 2 * side, 2 * side, dtype=g.dtype, device=g.device, memory_format=torch.channels_last)
     grid = (n, triton.cdiv(4 * side * side * c, ELEMENTS))
-    _fold[grid](patches, x, SIDE=side, CHANNELS=c, TANH=tanh, ELEMENTS=ELEMENTS)
-    return x
+    slope = torch.empty_like(x) if tanh else x
+    _fold[grid](patches, x, slope, SIDE=side, CHANNELS=c, TANH=tanh, ELEMENTS=ELEMENTS)
+    return x, slope
 
 
 def _weight_gradient(x: Tensor, g: Tensor, source: str, given: Sequence[Tensor], number: float) -> Tensor:
@@ -242,7 +247,7 @@ def _give(
 
 
 @triton.jit
-def _fold(patches, x, SIDE: tl.constexpr, CHANNELS: tl.constexpr, TANH: tl.constexpr, ELEMENTS: tl.constexpr):
+def _fold(patches, x, slope, SIDE: tl.constexpr, CHANNELS: tl.constexpr, TANH: tl.constexpr, ELEMENTS: tl.constexpr):
     # pixel p of the padded image is in the patches p // 2 and p // 2 − 1, at places p % 2 and p % 2 + 2
     image = tl.program_id(0).to(tl.int64)
     e = tl.program_id(1) * ELEMENTS + tl.arange(0, ELEMENTS)
@@ -259,5 +264,7 @@ def _fold(patches, x, SIDE: tl.constexpr, CHANNELS: tl.constexpr, TANH: tl.const
     if TANH:  # by its series near 0, where the difference would lose its digits
         square = total * total
         series = total * (1 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
+        small = tl.exp(-2 * tl.abs(total))
+        tl.store(slope + image * (4 * SIDE * SIDE * CHANNELS) + e, 4 * small / ((1 + small) * (1 + small)), there)
         total = tl.where(square < 0.04, series, 1 - 2 / (tl.exp(2 * total) + 1))
     tl.store(x + image * (4 * SIDE * SIDE * CHANNELS) + e, total, there)
