@@ -142,6 +142,12 @@ def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
     assert benchmark("results").reviews(tmp_path / "none") == []
 
 
+def test_the_pictures_are_small() -> None:
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert len(pictures) >= 5
+    assert sum((ROOT / picture).stat().st_size for picture in pictures) < 1_000_000
+
+
 def test_every_link_leads_somewhere() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target

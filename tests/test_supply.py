@@ -6,7 +6,7 @@ from conftest import pictures, tiny_recipe
 
 import ictrl.supply
 from ictrl import ICTRL
-from ictrl.supply import Supply, shown
+from ictrl.supply import Passes, Supply, shown
 
 ROWS = torch.tensor([5, 3, 8, 1, 0, 7, 2, 6, 9]).split(4)
 
@@ -21,6 +21,25 @@ def test_batches_are_the_rows_asked_for(streamed: bool, device: str) -> None:
         batches = [supply.pixels(*given).clone() for given in supply.batches(rows)]
         assert [batch.device.type for batch in batches] == [device] * 3
         assert all(torch.equal(batch.cpu(), images[part]) for batch, part in zip(batches, ROWS, strict=True))
+
+
+def test_a_pass_shows_every_row_once_in_equal_batches_and_another_order(device: str) -> None:
+    generator = torch.Generator(device).manual_seed(0)
+    passes = Passes(20, 6, generator, torch.device(device))
+    assert [len(batch) for batch in passes.batches] == [5, 5, 5, 5]
+    orders = []
+    for _ in range(2):
+        passes.shuffle()
+        orders.append(torch.cat(passes.batches).tolist())
+        assert sorted(orders[-1]) == list(range(20))
+    assert orders[0] != orders[1]
+    uneven = Passes(20, 7, generator, torch.device(device))  # two rows are left out of each pass, not always the same
+    left = set()
+    for _ in range(8):
+        uneven.shuffle()
+        assert [len(batch) for batch in uneven.batches] == [6, 6, 6]
+        left |= set(range(20)) - set(torch.cat(uneven.batches).tolist())
+    assert len(left) > 4
 
 
 def test_images_that_do_not_fit_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from ictrl.objectives import Terms, anchor, decoder_objective, encoder_objective
 from ictrl.players import Players, frozen_copy, untrained
 from ictrl.rates import ClassLayout, class_layout
 from ictrl.stopwatch import Lap, Stopwatch, untimed
-from ictrl.supply import Supply, shown
+from ictrl.supply import Passes, Supply, shown
 
 TURNS = 4  # quarters
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
@@ -212,7 +212,7 @@ def play(
 
     turns = game.first_turns and old is None
     told_apart = TURNS * classes if turns else classes
-    passes = _Passes(len(supply), size, generator, y.device)
+    passes = Passes(len(supply), size, generator, y.device)
     steps = len(passes.batches)
     players.averages = Averages((players.encoder, players.decoder), game.averaged * steps) if game.averaged else None
 
@@ -272,22 +272,6 @@ def play(
             upright = (to_float(supply.pixels(*given)) for given in supply.batches(passes.batches))
             learn_statistics_again(players.encoder, players.decoder, upright)
     players.train_statistics(False)
-
-
-class _Passes:
-    """Passes over n rows in equal batches of at most `size`; fewer rows than batches are left out of each.
-
-    The batches are parts of one tensor that stays where it is, so that shuffling it can be recorded.
-    """
-
-    def __init__(self, n: int, size: int, generator: torch.Generator, device: torch.device) -> None:
-        self.order = torch.arange(n, device=device)
-        self.generator = generator
-        batches = -(-n // size)
-        self.batches: tuple[Int[Tensor, " rows"], ...] = self.order[: n // batches * batches].chunk(batches)
-
-    def shuffle(self) -> None:
-        self.order.copy_(torch.randperm(len(self.order), generator=self.generator, device=self.order.device))
 
 
 class _Tally:

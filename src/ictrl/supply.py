@@ -1,7 +1,7 @@
 """Where a task's images wait for their turn: on the device if they fit there, otherwise in the host's memory.
 
 What waits on the host is sent through two page-locked buffers on a stream of its own: while the device plays one batch,
-the next one is put together and on its way. `shown` is what a network sees of an image.
+the next one is put together and on its way. `Passes` says in which order they come, `shown` what a network sees of one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,6 +58,22 @@ class Supply:
             play.wait_event(event)
             batch.record_stream(play)
             yield batch
+
+
+class Passes:
+    """Passes over n rows in equal batches of at most `size`; fewer rows than batches are left out of each.
+
+    The batches are parts of one tensor that stays where it is, so that shuffling it can be recorded.
+    """
+
+    def __init__(self, n: int, size: int, generator: torch.Generator, device: torch.device) -> None:
+        self.order = torch.arange(n, device=device)
+        self.generator = generator
+        batches = -(-n // size)
+        self.batches: tuple[Int[Tensor, " rows"], ...] = self.order[: n // batches * batches].chunk(batches)
+
+    def shuffle(self) -> None:
+        self.order.copy_(torch.randperm(len(self.order), generator=self.generator, device=self.order.device))
 
 
 def fits(images: Tensor, device: torch.device, share: float | None = None) -> bool:
