@@ -115,6 +115,25 @@ def test_a_cosine_takes_the_rate_to_nothing_and_back(monkeypatch: pytest.MonkeyP
     assert rates == pytest.approx([1e-3, 0.8536e-3, 0.5e-3, 0.1464e-3, 1e-3], rel=1e-3)
 
 
+def test_the_rate_rises_during_the_first_epochs_of_a_later_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    monkeypatch.setattr(Players, "set_rate", lambda self, rate: rates.append(rate))
+    play_second_task(replace(GAME, epochs=5, warmup=3))
+    assert rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3, 1e-3])
+
+
+@pytest.mark.parametrize("optimiser", ["kept", "fresh"])
+def test_moments_are_forgotten_after_the_first_task_if_they_are_to_be(optimiser: str) -> None:
+    pair, game = players(), replace(GAME, first_epochs=1, epochs=1, optimiser=optimiser)
+    images, labels = pictures([0, 1])
+    given = {"samples": 4, "objective": OBJECTIVE, "anchors": NO_ANCHORS, "generator": torch.Generator().manual_seed(0)}
+    for old in (None, old_memory(pair.encoder)):
+        play(pair, images, labels + (2 if old else 0), 4 if old else 2, old, game=game, **given)  # type: ignore[arg-type]
+        moments = [len(player.state) for player in (pair.encoder_optimiser, pair.decoder_optimiser)]
+        forgotten = optimiser == "fresh" and old is None
+        assert [count == 0 for count in moments] == [forgotten, forgotten]
+
+
 def test_the_rate_that_is_set_is_the_rate_that_is_used() -> None:
     still, moved = players(), players()
     still.set_rate(0.0)
@@ -178,6 +197,7 @@ def test_the_ways_of_playing_differ() -> None:
         for flips in (False, True)
     ]
     ways += [replace(GAME, epochs=3, shifts=1), replace(GAME, epochs=3, schedule="cosine")]
+    ways += [replace(GAME, epochs=3, warmup=1)]
     outcomes = [tuple(play_second_task(way)[-1].terms.values()) for way in ways]
     assert len(set(outcomes)) == len(ways)
 

@@ -160,6 +160,11 @@ class GameConfig:
     """epochs over which both players' weights are averaged; their mean remains of a task. 0: the last weights"""
     schedule: Literal["constant", "cosine"] = "constant"
     """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    optimiser: Literal["kept", "fresh"] = "kept"
+    """Adam's moments after the first task, kept or begun afresh: its gradients end up much smaller than those of the
+    next task, and moments that small make the first steps there far too long"""
+    warmup: int = 0
+    """epochs at the beginning of a later task during which the learning rate rises"""
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, self, "epochs", "at least 1")
@@ -176,6 +181,8 @@ class GameConfig:
         _require(self.shifts >= 0, self, "shifts", "at least 0")
         _require(_finite(self.averaged) and self.averaged >= 0, self, "averaged", "at least 0")
         _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
+        _require(self.optimiser in ("kept", "fresh"), self, "optimiser", '"kept" or "fresh"')
+        _require(self.warmup >= 0, self, "warmup", "at least 0")
 
 
 @dataclass(frozen=True)

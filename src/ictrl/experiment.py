@@ -76,7 +76,7 @@ def run(
 LATER = {
     "name", "description", "checkpoint", "anchors", "objective.lambda_new", "objective.gamma_old", "memory.samples",
     "memory.transport", "memory.transport_replayed", "memory.transport_ridge", "game.epochs", "game.batch",
-    "game.replay", "game.resample", "data.root",
+    "game.replay", "game.resample", "game.warmup", "data.root",
 }  # fmt: skip
 
 

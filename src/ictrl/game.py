@@ -203,6 +203,7 @@ def play(
         memory = OldMemory(old, samples, frozen_copy(players.decoder) if needed else None, game.resample, generator)
         epochs, held = game.epochs, anchors.new > 0 or anchors.replayed > 0
         size = memory.rows * (classes - memory.classes) if game.batch == "rule" else game.batch
+    warmup = game.warmup if old is not None else 0
     lap = stopwatch.lap if stopwatch is not None else untimed
     rules = Rules(objective, anchors, frozen_copy(players.encoder) if held else None, game.replay == "frozen", lap)
     supply = Supply(images, y.device)
@@ -252,8 +253,8 @@ def play(
         shuffle = Captured(passes.shuffle, generator, y.device)
         captured = Captured(step, generator, y.device)
         for epoch in range(played + 1, epochs + 1):
-            if game.schedule == "cosine":
-                players.set_rate(game.learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs)))
+            if game.schedule != "constant" or warmup:
+                players.set_rate(_rate(game, epoch, epochs, warmup))
             shuffle()
             for given in supply.batches(passes.batches):
                 captured(*given)
@@ -271,6 +272,8 @@ def play(
             passes.shuffle()
             upright = (to_float(supply.pixels(*given)) for given in supply.batches(passes.batches))
             learn_statistics_again(players.encoder, players.decoder, upright)
+    if old is None and game.optimiser == "fresh":
+        players.forget_moments()
     players.train_statistics(False)
 
 
@@ -292,6 +295,12 @@ class _Tally:
         means = {name: value / steps for name, value in zip(self.names, self.sums.tolist())}
         self.sums.zero_()
         return means
+
+
+def _rate(game: GameConfig, epoch: int, epochs: int, warmup: int) -> float:
+    """The learning rate of an epoch, counted from 1."""
+    fallen = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs)) if game.schedule == "cosine" else 1.0
+    return game.learning_rate * fallen * min(1.0, epoch / (warmup + 1))
 
 
 def _terms(Z: Tensor, Z_hat: Tensor, batch: Batch, rules: Rules) -> Terms:

@@ -1,4 +1,4 @@
-"""The two players: encoder and decoder, each with the optimiser that stays with it from task to task."""
+"""The two players: encoder and decoder, each with its optimiser."""
 
 import copy
 from collections.abc import Iterator
@@ -46,6 +46,11 @@ class Players:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
+
+    def forget_moments(self) -> None:
+        """Both optimisers as they were before their first step."""
+        for optimiser in (self.encoder_optimiser, self.decoder_optimiser):
+            optimiser.state.clear()
 
     @property
     def parts(self) -> tuple[nn.Module | torch.optim.Optimizer, ...]:
