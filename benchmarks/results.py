@@ -122,7 +122,9 @@ def experiments() -> str:
         "(`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding and encoding "
         "(`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns in the first "
         "task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* are means of "
-        "both networks' weights over some epochs (`game.averaged`); *the Gaussian classifier* is `classifier.kind`. "
+        "both networks' weights over some epochs (`game.averaged`); *a warmup* lets the learning rate rise at the "
+        "beginning of each later task (`game.warmup`), where *moments begun afresh* are those of Adam "
+        "(`game.optimiser`); *the Gaussian classifier* is `classifier.kind`. "
         "A line that begins with … goes on from the last one that does not; every file has all its settings.",
         "",
         "Figures of the best lines are somewhat too good: they were picked by these images, and so were the Gaussian "
