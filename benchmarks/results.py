@@ -13,6 +13,7 @@ import argparse
 import json
 import statistics
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,9 +202,15 @@ def reviews(folder: Path) -> list[str]:
         known = [entry["recognised"] for entry in entries if entry["recognised"] is not None]
         rows.append(f"| {cycle} | {' | '.join(cells)} | {f'{statistics.mean(known):.0%}' if known else ''} |")
     if all(review["joint"] for review in found):
-        cells = [mean_and_deviation([r["joint"][protocol] for r in found]) for protocol in ("memory", "reencoded")]
+        joint = [{r["joint"][protocol] for r in found} for protocol in ("memory", "reencoded")]  # seeds may share a run
+        cells = [mean_and_deviation(sorted(values)) for values in joint]
         rows.append(f"| all classes at once | {' | '.join(cells)} | |")
     recipe = first["recipe"]
+    missed = [
+        f"class {label} of seed {review['seed']} was taken for {taken} in {count} of {len(review['cycles']) - 1} cycles"
+        for review in found
+        for (label, taken), count in misses(review).items()
+    ]
     return [
         "",
         "## review",
@@ -215,8 +222,15 @@ def reviews(folder: Path) -> list[str]:
         "",
         *rows,
         "",
+        *([f"Not recognised: {'; '.join(missed)}.", ""] if missed else []),
         f"{first['device']}, torch {first['versions']['torch']}; seeds {seeds}.",
     ]
+
+
+def misses(review: dict[str, Any]) -> Counter[tuple[int, int]]:
+    """How often each class was taken for each other one."""
+    seen = [entry for cycle in review["cycles"] for entry in cycle["classes"]]
+    return Counter((entry["label"], entry["taken_for"]) for entry in seen if entry["taken_for"] != entry["label"])
 
 
 def mean_and_deviation(values: list[float]) -> str:

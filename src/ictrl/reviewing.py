@@ -125,7 +125,7 @@ def review(
                 "seed": learner.seed,
                 "device": device_name(learner.device),
                 "versions": versions(),
-                "recipe": recipe_to_table(folder.recipe()),
+                "recipe": recipe_to_table(_anywhere(folder.recipe())),
             }
             write_atomically(out / "review.json", (json.dumps(found, indent=1) + "\n").encode())
             return found
@@ -162,6 +162,11 @@ def review(
             found = write()
             listener.on_cycle(progress.cycles[-1])
         return found
+
+
+def _anywhere(recipe: Recipe) -> Recipe:
+    """Without the place where the data lay: the file may be published."""
+    return replace(recipe, data=replace(recipe.data, root=None))
 
 
 def joint_accuracy(joint: Path) -> dict[str, float]:
