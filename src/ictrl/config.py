@@ -161,8 +161,8 @@ class GameConfig:
     schedule: Literal["constant", "cosine"] = "constant"
     """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
     optimiser: Literal["kept", "fresh"] = "kept"
-    """Adam's moments after the first task, kept or begun afresh: its gradients end up much smaller than those of the
-    next task, and moments that small make the first steps there far too long"""
+    """Adam's moments after the first task, kept or begun afresh; with those kept, features were seen to move far in the
+    first epoch of the second task"""
     warmup: int = 0
     """epochs at the beginning of a later task during which the learning rate rises"""
 

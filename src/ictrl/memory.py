@@ -13,7 +13,7 @@ images a class and many neighbours.
 
 *Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on the new images
 carries features from where they were to where they are; every stored mean and covariance can follow: μ → Wμ,
-Σ → WΣWᵀ. Replayed images can be witnesses too, but are bad ones: anchors hold them, and not what they stand for.
+Σ → WΣWᵀ. Replayed images can be witnesses too; whether they help differs from stream to stream (docs/experiments.md).
 """
 
 from collections.abc import Iterator, Mapping
