@@ -56,15 +56,16 @@ def conditions(runs: list[dict[str, Any]]) -> str:
     """Machine, versions, seeds and sizes behind a table."""
     first = runs[0]
     kept, replaced = (sorted({r[key] / 1000 for r in runs}) for key in ("memory_bytes", "image_bytes"))
+    sizes = from_to(sorted({r["parameters"] / 1e6 for r in runs}), ".2f")
     seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in runs}))
     return (
         f"{first['device']}; torch {first['versions']['torch']}, Python {first['versions']['python']}; seeds {seeds}; "
-        f"{first['parameters'] / 1e6:.2f} M parameters; memory {from_to(kept)} kB for {from_to(replaced)} kB of images"
+        f"{sizes} M parameters; memory {from_to(kept)} kB for {from_to(replaced)} kB of images"
     )
 
 
-def from_to(values: list[float]) -> str:
-    return " to ".join(f"{value:,.0f}" for value in dict.fromkeys((values[0], values[-1])))
+def from_to(values: list[float], spec: str = ",.0f") -> str:
+    return " to ".join(dict.fromkeys(format(value, spec) for value in (values[0], values[-1])))
 
 
 def digits_table() -> str:
@@ -135,10 +136,10 @@ def experiments() -> str:
         "classes of their own in every task instead of the first alone, which drove memory and encoder apart; a "
         "decoder that minimises the distances alone and not ΔR(Ẑ).",
         "",
-        "On MNIST, all lines but those with a shrinkage of 0.02 were run when a pixel that bfloat16 rounds to black or "
-        "white could not change any more. With *anchors 40 and 160, less shrinkage, ten tasks* the decoder drew "
-        "nothing that was recognised from the second task on. The line that differs in shrinkage alone was run after "
-        "this was mended, and it did not happen again: one run each, so this may have been the reason, or not.",
+        "On MNIST, all lines but those with a shrinkage of 0.02 or a warmup were run when a pixel that bfloat16 "
+        "rounds to black or white could not change any more. With *anchors 40 and 160, less shrinkage, "
+        "ten tasks* the decoder drew nothing that was recognised from the second task on. The line that differs in "
+        "shrinkage alone was run after this was mended, and it did not happen again: one run each, so this may have been the reason, or not.",
     ]
     return "\n".join([*parts, *sections(chosen_by=True)]) + "\n"
 

@@ -59,7 +59,9 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
         anchors=AnchorsConfig(new=0, replayed=0),
         memory=MemoryConfig(directions=r, neighbours=k, samples=k, transport=False),
         classifier=ClassifierConfig(kind="subspace", components=15),
-        game=GameConfig(epochs=120, first_epochs=120, learning_rate=1e-4, beta1=0.5, beta2=0.999, averaged=0),
+        game=GameConfig(
+            epochs=120, first_epochs=120, learning_rate=1e-4, beta1=0.5, beta2=0.999, averaged=0, optimiser="fresh"
+        ),
         data=DataConfig(name=dataset, tasks=tasks),
     )
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from conftest import NO_ANCHORS, pictures, tiny_recipe
 
+from ictrl.capture import Captured
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
 from ictrl.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
@@ -382,3 +383,20 @@ def test_the_fast_path_does_what_plain_pytorch_does(monkeypatch: pytest.MonkeyPa
     apart = (fast - plain).abs()
     assert float((apart > 1e-4).float().mean()) < 0.001
     assert float(apart.square().mean().sqrt()) < 0.05 * float((plain - before).square().mean().sqrt())
+
+
+def test_a_graph_is_let_go_when_its_task_ends_even_by_an_error() -> None:
+    """Otherwise its memory stays taken, task after task, until nothing can be recorded any more."""
+
+    class Graph:
+        resets = 0
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    graph, captured = Graph(), Captured(print, torch.Generator(), torch.device("cpu"))
+    captured.graph = graph  # type: ignore[assignment]
+    with pytest.raises(KeyError), captured:
+        raise KeyError
+    assert graph.resets == 1
+    assert captured.graph is None

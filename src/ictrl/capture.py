@@ -11,6 +11,7 @@ parameters in place, add its results to tensors that stay, and take random numbe
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ PLAIN_CALLS = 1
 
 
 class Captured:
-    """Calls `step(*inputs)`; on a GPU, after a plain call, as a graph."""
+    """Calls `step(*inputs)`; on a GPU, after a plain call, as a graph, until the block ends that it was made for."""
 
     def __init__(self, step: Callable[..., None], generator: torch.Generator, device: torch.device) -> None:
         self.step = step
@@ -41,13 +42,24 @@ class Captured:
             kept.copy_(given)
         self.graph.replay()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The graph's memory is free for the next one."""
+        if self.graph is not None:
+            self.graph.reset()
+            self.graph = None
+
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [given.clone() for given in inputs]
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         torch.cuda.synchronize()
+        # a graph has memory of its own, and while it is recorded no memory kept for other work can be given back
+        torch.cuda.empty_cache()
         try:
-            # not by `torch.cuda.graph`, which empties the cache of memory first: it would only be filled again
+            # not by `torch.cuda.graph`, which has Python look for garbage first: a tenth of a second
             graph.capture_begin()
             try:
                 self.step(*self.inputs)

@@ -249,9 +249,12 @@ def play(
             players.averages.add()
         tally.add({f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.named().items()})
 
-    with side_stream(y.device), exact_float32():
-        shuffle = Captured(passes.shuffle, generator, y.device)
-        captured = Captured(step, generator, y.device)
+    with (
+        side_stream(y.device),
+        exact_float32(),
+        Captured(passes.shuffle, generator, y.device) as shuffle,
+        Captured(step, generator, y.device) as captured,
+    ):
         for epoch in range(played + 1, epochs + 1):
             if game.schedule != "constant" or warmup:
                 players.set_rate(_rate(game, epoch, epochs, warmup))
