@@ -139,7 +139,8 @@ def experiments() -> str:
         "On MNIST, all lines but those with a shrinkage of 0.02 or a warmup were run when a pixel that bfloat16 "
         "rounds to black or white could not change any more. With *anchors 40 and 160, less shrinkage, "
         "ten tasks* the decoder drew nothing that was recognised from the second task on. The line that differs in "
-        "shrinkage alone was run after this was mended, and it did not happen again: one run each, so this may have been the reason, or not.",
+        "shrinkage alone was run after this was mended, and it did not happen again: one run each, so this "
+        "may have been the reason, or not.",
     ]
     return "\n".join([*parts, *sections(chosen_by=True)]) + "\n"
 
