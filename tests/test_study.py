@@ -13,6 +13,7 @@ from ictrl.cli import main
 from ictrl.experiment import Listener, Stopped, begin_alike, run
 from ictrl.game import EpochReport
 from ictrl.recipefiles import recipe_with
+from ictrl.runs import RunFolder
 from ictrl.study import (
     Planned,
     Study,
@@ -155,6 +156,38 @@ def test_several_runs_at_once_give_the_same(study: Study, tmp_path: Path) -> Non
         found.append([item.results["memory"] for item in planned if item.results])  # type: ignore[index]
     assert len(found[0]) == 2
     assert found[0] == found[1]
+
+
+def test_several_at_once_wait_for_a_first_task_alone_and_stop_in_the_midst_of_theirs(
+    study: Study, tmp_path: Path
+) -> None:
+    endless = replace(
+        study, lines=tuple(replace(x, recipe=recipe_with(x.recipe, {"game": {"epochs": 10**6}})) for x in study.lines)
+    )
+    planned = plan(endless, tmp_path / "out", seeds=[0])
+
+    def both_in_their_second_task() -> bool:
+        logs = [item.folder / "metrics.jsonl" for item in planned]
+        return all(log.exists() and '"task": 2' in log.read_text() for log in logs)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(endless, planned, tmp_path / "out", jobs=2, stop=both_in_their_second_task)
+    for item in planned:
+        with RunFolder.reopen(item.folder) as folder:  # no process holds it any more
+            position = folder.position()
+        assert (position.done, position.epoch) == (1, len((item.folder / "metrics.jsonl").read_text().splitlines()) - 2)
+
+
+def test_a_run_that_fails_leaves_no_other_running(study: Study, tmp_path: Path) -> None:
+    one, other = study.lines
+    lines = (
+        replace(one, recipe=recipe_with(one.recipe, {"game": {"epochs": 10**6}})),
+        replace(other, recipe=recipe_with(other.recipe, {"data": {"tasks": 11}})),
+    )
+    planned = plan(replace(study, lines=lines), tmp_path / "out", seeds=[0])
+    with pytest.raises(InputError, match="tasks"):
+        carry_out(study, planned, tmp_path / "out", jobs=2)
+    assert not any(item.finished for item in planned)
 
 
 def test_the_table_has_every_figure(study: Study, tmp_path: Path) -> None:

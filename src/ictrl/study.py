@@ -19,15 +19,19 @@ that begin alike share their first task, which changes none of their results.
 import json
 import re
 import shutil
+import signal
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ictrl.config import Recipe
 from ictrl.errors import ConfigError, InputError
@@ -35,6 +39,8 @@ from ictrl.experiment import Listener, beginning, resume, run
 from ictrl.files import make_folder, write_atomically
 from ictrl.measuring import PROTOCOLS
 from ictrl.recipefiles import differences, load_recipe, packaged_names, read_toml, recipe_names, recipe_with
+
+GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,15 @@ class Planned:
         path = self.folder / "results.json"
         found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return found if found.get("complete") else None
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Those played so far, and all."""
+        game, data = self.recipe.game, self.recipe.data
+        whole = game.first_epochs + game.epochs * (len(data.task_sizes or range(data.tasks)) - 1)
+        log = self.folder / "metrics.jsonl"
+        lines = log.read_bytes().splitlines() if log.exists() else []
+        return len(lines), whole
 
 
 def study_names() -> list[str]:
@@ -152,18 +167,21 @@ def carry_out(
     jobs: int = 1,
     listener: Callable[[Planned], Listener] = lambda item: Listener(),
     finished: Callable[[Planned], None] = lambda item: None,
+    glance: Callable[[], None] = lambda: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do the runs that are still to be done, `jobs` at once, and write the table after each.
 
-    With several at once they have no listeners, and `stop` is heard between runs.
+    One after another they are watched by listeners; several at once by `glance`, which is called now and then.
     """
     for item in planned:
         _check_same(item)
     make_folder(out)
     alike = Counter(beginning(item.recipe) for item in planned)
     shared = {
-        text: out / "first-tasks" / f"{sha256(text.encode()).hexdigest()[:16]}" for text in alike if alike[text] > 1
+        text: out / "first-tasks" / sha256(text.encode()).hexdigest()[:16] / "learner.safetensors"
+        for text in alike
+        if alike[text] > 1
     }
 
     def done(item: Planned) -> None:
@@ -176,23 +194,7 @@ def carry_out(
             _do(item, shared.get(beginning(item.recipe)), listener(item), stop)
             done(item)
     else:
-        # first those whose first task others will share, then the others
-        first: dict[str, Planned] = {}
-        for item in todo:
-            text = beginning(item.recipe)
-            if text not in shared or not shared[text].exists():
-                first.setdefault(text, item)
-        for wave in (list(first.values()), [item for item in todo if item not in first.values()]):
-            with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-                futures: dict[Future[None], Planned] = {
-                    pool.submit(_do, item, shared.get(beginning(item.recipe))): item for item in wave
-                }
-                for future in as_completed(futures):
-                    future.result()
-                    done(futures[future])
-                    if stop():
-                        pool.shutdown(cancel_futures=True)
-                        raise KeyboardInterrupt
+        _do_several(todo, shared, jobs, done, glance, stop)
     if not todo:
         write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
 
@@ -218,11 +220,70 @@ def _do(
     if (item.folder / "config.toml").exists():
         resume(item.folder, listener, stop, item.recipe.device)
         return
-    first_task = shared / "learner.safetensors" if shared is not None else None
-    if first_task is not None and first_task.exists():
-        run(item.recipe, item.folder, listener, stop, first_task=first_task)
+    if shared is not None and shared.exists():
+        run(item.recipe, item.folder, listener, stop, first_task=shared)
     else:
-        run(item.recipe, item.folder, _KeepFirst(listener, item.folder, first_task), stop)
+        run(item.recipe, item.folder, _KeepFirst(listener, item.folder, shared), stop)
+
+
+def _do_several(
+    todo: list[Planned],
+    shared: Mapping[str, Path],
+    jobs: int,
+    done: Callable[[Planned], None],
+    glance: Callable[[], None],
+    stop: Callable[[], bool],
+) -> None:
+    """Runs in processes of their own. Of those that begin alike one goes first, the others once its first task is done.
+
+    Whatever ends this early, Ctrl-C or a run that fails, the other runs stop after their epoch and are written down.
+    """
+    context = get_context("spawn")
+    asked, threads = context.Event(), max(1, torch.get_num_threads() // jobs)
+    waiting, going = list(todo), dict[Future[None], Planned]()
+    first: dict[str, Planned] = {}
+    for item in todo:
+        first.setdefault(beginning(item.recipe), item)
+
+    def ready(item: Planned) -> bool:
+        text = beginning(item.recipe)
+        leader = first[text]
+        return (
+            leader is item or text not in shared or shared[text].exists() or leader not in (*waiting, *going.values())
+        )
+
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare_process, initargs=(asked, threads)) as pool:
+        try:
+            while waiting or going:
+                for item in [item for item in waiting if ready(item)][: jobs - len(going)]:
+                    waiting.remove(item)
+                    going[pool.submit(_do_in_process, item, shared.get(beginning(item.recipe)))] = item
+                for future in wait(going, timeout=GLANCE, return_when=FIRST_COMPLETED).done:
+                    future.result()
+                    done(going.pop(future))
+                glance()
+                if stop():
+                    raise KeyboardInterrupt
+        except BaseException:
+            asked.set()
+            raise
+
+
+_asked: Event | None = None  # in a process of its own: set once its run shall stop
+
+
+def _prepare_process(asked: Event, threads: int) -> None:
+    """Ctrl-C reaches all processes of a terminal; when to stop is for the study to say."""
+    global _asked
+    _asked = asked
+    torch.set_num_threads(threads)  # processes that fight for the same cores are many times slower
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _do_in_process(item: Planned, shared: Path | None) -> None:
+    assert _asked is not None
+    _do(item, shared, stop=_asked.is_set)
 
 
 class _KeepFirst(Listener):

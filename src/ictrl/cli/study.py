@@ -7,10 +7,11 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from ictrl.cli.output import open_console
-from ictrl.cli.watch import Watch, stop_requests
+from ictrl.cli.watch import COLUMNS, Watch, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment import Stopped
 from ictrl.study import Planned, carry_out, chosen, load_study, plan, publish, study_names, table
@@ -44,7 +45,7 @@ class StudyCommand:
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
     jobs: int = 1
-    """runs at once; each needs its own memory"""
+    """runs at once; each needs its own memory, and on a CPU they share its cores"""
     publish: Path | None = None
     """also write the results of every finished run as one JSON file each into a folder of the study's name here"""
 
@@ -75,11 +76,22 @@ class StudyCommand:
             scores = f"memory {results['memory']['last']:.3f}, reencoded {results['reencoded']['last']:.3f}"
             passed = f"{(time.perf_counter() - begun) / 60:.1f} min"
             console.print(f"{item.folder.name}: {scores}; {left} to do after {passed}", soft_wrap=True)
+            if self.publish is not None:
+                publish(study, planned, self.publish / study.name)
 
         with stop_requests() as stop:
             try:
-                with _Bars(console) as bars:
-                    carry_out(study, planned, out, jobs=self.jobs, listener=bars.of_run, finished=finished, stop=stop)
+                with _Bars(console, planned) as bars:
+                    carry_out(
+                        study,
+                        planned,
+                        out,
+                        jobs=self.jobs,
+                        listener=bars.of_run,
+                        finished=finished,
+                        glance=bars.of_all,
+                        stop=stop,
+                    )
             except KeyboardInterrupt:
                 raise Stopped("Stopped. The same command goes on where it was.") from None
         results = {line.label: [r for i in planned if i.line is line and (r := i.results)] for line in study.lines}
@@ -90,16 +102,26 @@ class StudyCommand:
 
 
 class _Bars:
-    """The bars of one run after another."""
+    """The bars of one run after another, or one bar for all."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, planned: list[Planned]) -> None:
         self.console = console
-        self.watch: Watch | None = None
+        self.planned = [item for item in planned if not item.finished]
+        self.shown: Watch | Progress | None = None
 
     def of_run(self, item: Planned) -> Watch:
         self._close()
-        self.watch = Watch(self.console, item.folder)
-        return self.watch.__enter__()
+        self.shown = Watch(self.console, item.folder)
+        return self.shown.__enter__()
+
+    def of_all(self) -> None:
+        if not isinstance(self.shown, Progress):
+            self.shown = Progress(*COLUMNS, console=self.console, transient=True, disable=not self.console.is_terminal)
+            self.shown.add_task("epochs of all runs", total=None, note="")
+            self.shown.start()
+        if not self.shown.disable:
+            played, whole = map(sum, zip(*(item.epochs for item in self.planned)))
+            self.shown.update(TaskID(0), completed=played, total=whole)
 
     def __enter__(self) -> "_Bars":
         return self
@@ -108,6 +130,6 @@ class _Bars:
         self._close()
 
     def _close(self) -> None:
-        if self.watch is not None:
-            self.watch.__exit__(None, None, None)
-            self.watch = None
+        if self.shown is not None:
+            self.shown.__exit__(None, None, None)
+            self.shown = None

@@ -18,6 +18,15 @@ from ictrl.game import EpochReport
 from ictrl.measuring import PROTOCOLS
 from ictrl.runs import Position
 
+COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(bar_width=24),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(),
+    TextColumn("{task.fields[note]}"),
+)
+
 
 class Warnings(Listener):
     """Says what was passed over: damaged checkpoints, unreadable pictures."""
@@ -39,15 +48,7 @@ class Watch(Warnings):
         self.out = out
         self.new_writer = _tensorboard() if tensorboard else None
         self.writer: Any = None
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        self.bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bars = Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal)
         self.tasks = self.bars.add_task("tasks", total=None, note="")
         self.epochs = self.bars.add_task("epochs", total=None, note="")
 
