@@ -1,6 +1,10 @@
 """Studies do each run once, share what is the same, go on where they were, and tell it in one table."""
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,16 +182,52 @@ def test_several_at_once_wait_for_a_first_task_alone_and_stop_in_the_midst_of_th
         assert (position.done, position.epoch) == (1, len((item.folder / "metrics.jsonl").read_text().splitlines()) - 2)
 
 
-def test_a_run_that_fails_leaves_no_other_running(study: Study, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_fails_is_named_and_holds_up_no_other(study: Study, tmp_path: Path, jobs: int) -> None:
     one, other = study.lines
-    lines = (
-        replace(one, recipe=recipe_with(one.recipe, {"game": {"epochs": 10**6}})),
-        replace(other, recipe=recipe_with(other.recipe, {"data": {"tasks": 11}})),
+    out = tmp_path / "out"
+    planned = plan(
+        replace(study, lines=(replace(one, recipe=recipe_with(one.recipe, {"data": {"tasks": 11}})), other)),
+        out,
+        seeds=[0],
     )
-    planned = plan(replace(study, lines=lines), tmp_path / "out", seeds=[0])
-    with pytest.raises(InputError, match="tasks"):
-        carry_out(study, planned, tmp_path / "out", jobs=2)
-    assert not any(item.finished for item in planned)
+    failed: list[str] = []
+    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: Expected a number of tasks that divides"):
+        carry_out(study, planned, out, jobs=jobs, failed=lambda item, error: failed.append(item.folder.name))
+    assert failed == ["lambda-3-seed0"]
+    assert [item.finished for item in planned] == [False, True]
+    assert "λ = 10" in (out / "table.md").read_text()
+
+
+def test_a_study_that_is_killed_leaves_no_process_behind(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "quick.toml").write_text(QUICK.replace("epochs = 7", "epochs = 1000000"))
+    (tmp_path / "lambda.toml").write_text(TOML.replace("settings.game.epochs = 1", ""))
+    begun = [sys.executable, "-m", "ictrl", "study", "lambda.toml", "--jobs", "2", "--out", "out"]
+    with subprocess.Popen(begun, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        runs = [tmp_path / "out" / "lambda" / name for name in ("lambda-3-seed0", "lambda-3-seed1")]
+        until(lambda: all('"task": 2' in _text(folder / "metrics.jsonl") for folder in runs))
+        killed.kill()
+    until(lambda: all(_free(folder) for folder in runs))
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _free(folder: Path) -> bool:
+    """Whether no process holds the run."""
+    try:
+        with RunFolder.reopen(folder):
+            return True
+    except InputError:
+        return False
 
 
 def test_the_table_has_every_figure(study: Study, tmp_path: Path) -> None:
@@ -318,13 +358,13 @@ def test_the_command(
     arguments = ["study", "lambda.toml", "--out", str(out), "--seeds", "3"]
     assert main([*arguments, "--publish", "published"]) == 0
     shown = capsys.readouterr().out
-    assert "What λ does to the digits\nRuns: 2, of which 2 are to be done; written to out/lambda." in shown
+    assert "What λ does to the digits\nRuns: 2, still to be done: 2; written to out/lambda." in shown
     assert (out / "lambda" / "table.md").read_text().strip() in shown
     names = sorted(path.name for path in (tmp_path / "published" / "lambda").iterdir())
     assert names == ["lambda-10-seed3.json", "lambda-3-seed3.json"]
     assert json.loads((tmp_path / "published" / "lambda" / names[0]).read_text())["line"] == "λ = 10"
     assert main(arguments) == 0
-    assert "of which 0 are to be done" in capsys.readouterr().out
+    assert "still to be done: 0" in capsys.readouterr().out
     assert main(["study"]) == 0
     assert "The paper's main table" in capsys.readouterr().out
     assert main([*arguments, "--jobs", "0"]) == 2

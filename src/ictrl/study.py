@@ -17,24 +17,27 @@ that begin alike share their first task, which changes none of their results.
 """
 
 import json
+import os
 import re
 import shutil
 import signal
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
 
 from ictrl.config import Recipe
-from ictrl.errors import ConfigError, InputError
+from ictrl.errors import ConfigError, InputError, NonFiniteError, UserError
 from ictrl.experiment import Listener, beginning, resume, run
 from ictrl.files import make_folder, write_atomically
 from ictrl.measuring import PROTOCOLS
@@ -167,12 +170,14 @@ def carry_out(
     jobs: int = 1,
     listener: Callable[[Planned], Listener] = lambda item: Listener(),
     finished: Callable[[Planned], None] = lambda item: None,
+    failed: Callable[[Planned, Exception], None] = lambda item, error: None,
     glance: Callable[[], None] = lambda: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do the runs that are still to be done, `jobs` at once, and write the table after each.
 
-    One after another they are watched by listeners; several at once by `glance`, which is called now and then.
+    One after another they are watched by listeners; several at once by `glance`, which is called now and then. A run
+    that fails holds up no other; an error in the end says which did.
     """
     for item in planned:
         _check_same(item)
@@ -184,19 +189,31 @@ def carry_out(
         if alike[text] > 1
     }
 
-    def done(item: Planned) -> None:
-        write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
-        finished(item)
+    failures: dict[str, Exception] = {}
+
+    def ended(item: Planned, result: Callable[[], None]) -> None:
+        try:
+            result()
+        except (UserError, NonFiniteError) as error:
+            failures[item.folder.name] = error
+            failed(item, error)
+        else:
+            write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
+            finished(item)
 
     todo = [item for item in planned if not item.finished]
     if jobs == 1:
         for item in todo:
-            _do(item, shared.get(beginning(item.recipe)), listener(item), stop)
-            done(item)
+            ended(item, lambda: _do(item, shared.get(beginning(item.recipe)), listener(item), stop))  # noqa: B023
     else:
-        _do_several(todo, shared, jobs, done, glance, stop)
+        _do_several(todo, shared, jobs, ended, glance, stop)
     if not todo:
         write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
+    if failures:
+        reasons = "; ".join(f"{name}: {error}" for name, error in failures.items())
+        raise InputError(
+            f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not. {reasons}"
+        )
 
 
 def _check_same(item: Planned) -> None:
@@ -230,13 +247,13 @@ def _do_several(
     todo: list[Planned],
     shared: Mapping[str, Path],
     jobs: int,
-    done: Callable[[Planned], None],
+    ended: Callable[[Planned, Callable[[], None]], None],
     glance: Callable[[], None],
     stop: Callable[[], bool],
 ) -> None:
     """Runs in processes of their own. Of those that begin alike one goes first, the others once its first task is done.
 
-    Whatever ends this early, Ctrl-C or a run that fails, the other runs stop after their epoch and are written down.
+    Whatever ends this early, all runs stop after their epoch and are written down.
     """
     context = get_context("spawn")
     asked, threads = context.Event(), max(1, torch.get_num_threads() // jobs)
@@ -257,10 +274,10 @@ def _do_several(
             while waiting or going:
                 for item in [item for item in waiting if ready(item)][: jobs - len(going)]:
                     waiting.remove(item)
-                    going[pool.submit(_do_in_process, item, shared.get(beginning(item.recipe)))] = item
+                    with _signals_unheard():
+                        going[pool.submit(_do_in_process, item, shared.get(beginning(item.recipe)))] = item
                 for future in wait(going, timeout=GLANCE, return_when=FIRST_COMPLETED).done:
-                    future.result()
-                    done(going.pop(future))
+                    ended(going.pop(future), future.result)
                 glance()
                 if stop():
                     raise KeyboardInterrupt
@@ -273,12 +290,32 @@ _asked: Event | None = None  # in a process of its own: set once its run shall s
 
 
 def _prepare_process(asked: Event, threads: int) -> None:
-    """Ctrl-C reaches all processes of a terminal; when to stop is for the study to say."""
     global _asked
     _asked = asked
     torch.set_num_threads(threads)  # processes that fight for the same cores are many times slower
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """A study that is killed leaves nobody behind."""
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _signals_unheard() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal; those begun in here do not hear it: the study says when to stop."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _do_in_process(item: Planned, shared: Path | None) -> None:

@@ -16,11 +16,11 @@ from ictrl.errors import InputError
 from ictrl.experiment import Stopped
 from ictrl.study import Planned, carry_out, chosen, load_study, plan, publish, study_names, table
 
-STUDY_HELP = """Do all the runs of a study, one after another, and write its table. Without a name, list the studies.
+STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 
 A study is a set of recipes, seeds and changed settings: those of the paper's tables come with ictrl, and a TOML file of
 your own is one too. What is done already is not done again; runs that begin alike share their first task. Ctrl-C stops
-after the epoch that is being played, and the same command goes on.
+after the epoch that is being played, and the same command goes on. A run that fails holds up no other.
 
 Examples:
   ictrl study
@@ -45,7 +45,8 @@ class StudyCommand:
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
     jobs: int = 1
-    """runs at once; each needs its own memory, and on a CPU they share its cores"""
+    """runs at once; each needs its own memory. On a CPU they share its cores: with fewer threads a run rounds its sums
+    otherwise, and may end with somewhat other numbers"""
     publish: Path | None = None
     """also write the results of every finished run as one JSON file each into a folder of the study's name here"""
 
@@ -65,17 +66,26 @@ class StudyCommand:
         planned = plan(study, out, root=self.root, device=self.device, seeds=self.seeds)
         left = sum(not item.finished for item in planned)
         console.print(study.description, soft_wrap=True)
-        console.print(f"Runs: {len(planned)}, of which {left} are to be done; written to {out}.", soft_wrap=True)
+        console.print(f"Runs: {len(planned)}, still to be done: {left}; written to {out}.", soft_wrap=True)
         begun = time.perf_counter()
 
-        def finished(item: Planned) -> None:
+        def ended(item: Planned, how: str) -> None:
             nonlocal left
             left -= 1
+            passed = f"{(time.perf_counter() - begun) / 60:.1f} min"
+            console.print(f"{item.folder.name}: {how}; {left} to do after {passed}", soft_wrap=True)
+
+        def finished(item: Planned) -> None:
             results = item.results
             assert results is not None
-            scores = f"memory {results['memory']['last']:.3f}, reencoded {results['reencoded']['last']:.3f}"
-            passed = f"{(time.perf_counter() - begun) / 60:.1f} min"
-            console.print(f"{item.folder.name}: {scores}; {left} to do after {passed}", soft_wrap=True)
+            ended(item, f"memory {results['memory']['last']:.3f}, reencoded {results['reencoded']['last']:.3f}")
+            if self.publish is not None:
+                publish(study, planned, self.publish / study.name)
+
+        def show() -> None:
+            results = {line.label: [r for i in planned if i.line is line and (r := i.results)] for line in study.lines}
+            console.print("\nLast ± deviation / average accuracy\n")
+            console.print(table(study, results), markup=False, soft_wrap=True)
             if self.publish is not None:
                 publish(study, planned, self.publish / study.name)
 
@@ -89,16 +99,17 @@ class StudyCommand:
                         jobs=self.jobs,
                         listener=bars.of_run,
                         finished=finished,
+                        failed=lambda item, error: ended(item, f"failed. {error}"),
                         glance=bars.of_all,
                         stop=stop,
                     )
             except KeyboardInterrupt:
                 raise Stopped("Stopped. The same command goes on where it was.") from None
-        results = {line.label: [r for i in planned if i.line is line and (r := i.results)] for line in study.lines}
-        console.print("\nLast ± deviation / average accuracy\n")
-        console.print(table(study, results), markup=False, soft_wrap=True)
-        if self.publish is not None:
-            publish(study, planned, self.publish / study.name)
+            except InputError:
+                if any(item.finished for item in planned):
+                    show()
+                raise
+        show()
 
 
 class _Bars:
