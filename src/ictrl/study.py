@@ -210,7 +210,7 @@ def carry_out(
     if not todo:
         write_atomically(out / "table.md", (table(study, _published(planned)) + "\n").encode())
     if failures:
-        reasons = "; ".join(f"{name}: {error}" for name, error in failures.items())
+        reasons = " ".join(f"{name}: {error}" for name, error in failures.items())
         raise InputError(
             f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not. {reasons}"
         )

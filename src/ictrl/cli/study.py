@@ -99,7 +99,7 @@ class StudyCommand:
                         jobs=self.jobs,
                         listener=bars.of_run,
                         finished=finished,
-                        failed=lambda item, error: ended(item, f"failed. {error}"),
+                        failed=lambda item, error: ended(item, f"failed ({str(error).rstrip('.')})"),
                         glance=bars.of_all,
                         stop=stop,
                     )
