@@ -327,6 +327,10 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\npapers = 3", "got 'papers'"),
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\npaper = { best = 1 }", "got 'best'"),
         ("[[lines]]\nlabel = 'a b'\nrecipe = 'digits'\n[[lines]]\nlabel = 'A-b'\nrecipe = 'digits'", "a-b comes twice"),
+        (
+            "recipe = 'digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\nlabel = 'b'\nsettings.objective.lambda_new = 3.0",
+            "'a' and 'b' are the same",
+        ),
         ("settings = 3\n[[lines]]\nlabel = 'a'\nrecipe = 'digits'", "settings to be a table"),
         ("[[lines", "Expected TOML"),
     ],

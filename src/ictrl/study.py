@@ -28,6 +28,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import combinations
 from multiprocessing import get_context, parent_process
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -137,6 +138,9 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
     twice = [slug for slug, count in Counter(_slug(line.label) for line in lines).items() if count > 1]
     if twice:
         raise ConfigError(f"Expected labels that name different folders but {twice[0]} comes twice.")
+    for line, other in combinations(lines, 2):
+        if line.recipe == other.recipe and set(line.seeds) & set(other.seeds):
+            raise ConfigError(f"Expected lines that differ but {line.label!r} and {other.label!r} are the same.")
     return Study(path.stem, str(table.get("description", "")), tuple(lines))
 
 
