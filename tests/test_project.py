@@ -47,6 +47,7 @@ ROOMS = [
     "experiment",
     "reviewing",
     "study",
+    "studying",
     "report",
     "cli",
 ]

@@ -21,7 +21,6 @@ from ictrl.runs import RunFolder
 from ictrl.study import (
     Planned,
     Study,
-    carry_out,
     chosen,
     load_study,
     plan,
@@ -30,6 +29,7 @@ from ictrl.study import (
     study_names,
     table,
 )
+from ictrl.studying import carry_out
 
 TOML = """
 description = "What λ does to the digits"

@@ -14,7 +14,8 @@ from ictrl.cli.output import open_console
 from ictrl.cli.watch import COLUMNS, Watch, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment import Stopped
-from ictrl.study import Planned, carry_out, chosen, load_study, plan, publish, study_names, table
+from ictrl.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
+from ictrl.studying import carry_out
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 
@@ -83,9 +84,8 @@ class StudyCommand:
                 publish(study, planned, self.publish / study.name)
 
         def show() -> None:
-            results = {line.label: [r for i in planned if i.line is line and (r := i.results)] for line in study.lines}
             console.print("\nLast ± deviation / average accuracy\n")
-            console.print(table(study, results), markup=False, soft_wrap=True)
+            console.print(table(study, results_of(planned)), markup=False, soft_wrap=True)
             if self.publish is not None:
                 publish(study, planned, self.publish / study.name)
 
