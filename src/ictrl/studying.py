@@ -51,7 +51,6 @@ def carry_out(
         for text in alike
         if alike[text] > 1
     }
-
     failures: dict[str, Exception] = {}
 
     def ended(item: Planned, result: Callable[[], None]) -> None:

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ictrl.cli.output import open_console
-from ictrl.cli.watch import stop_requests
+from ictrl.cli.watch import bars_on, stop_requests
 from ictrl.experiment import Stopped
 from ictrl.game import EpochReport
 from ictrl.measuring import PROTOCOLS
@@ -79,9 +78,7 @@ class _Watch(Listener):
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-        times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
-        self.bars = Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal)
+        self.bars = bars_on(console)
         self.classes = self.bars.add_task("classes", total=None, note="")
         self.epochs = self.bars.add_task("epochs", total=None, note="")
 

@@ -11,7 +11,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from ictrl.cli.output import open_console
-from ictrl.cli.watch import COLUMNS, Watch, stop_requests
+from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment import Stopped
 from ictrl.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
@@ -127,7 +127,7 @@ class _Bars:
 
     def of_all(self) -> None:
         if not isinstance(self.shown, Progress):
-            self.shown = Progress(*COLUMNS, console=self.console, transient=True, disable=not self.console.is_terminal)
+            self.shown = bars_on(self.console)
             self.shown.add_task("epochs of all runs", total=None, note="")
             self.shown.start()
         if not self.shown.disable:

@@ -18,14 +18,20 @@ from ictrl.game import EpochReport
 from ictrl.measuring import PROTOCOLS
 from ictrl.runs import Position
 
-COLUMNS = (
-    TextColumn("{task.description}"),
-    BarColumn(bar_width=24),
-    MofNCompleteColumn(),
-    TimeElapsedColumn(),
-    TimeRemainingColumn(),
-    TextColumn("{task.fields[note]}"),
-)
+
+def bars_on(console: Console) -> Progress:
+    """Bars with a note each, gone when they end; none where nobody watches."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 class Warnings(Listener):
@@ -48,7 +54,7 @@ class Watch(Warnings):
         self.out = out
         self.new_writer = _tensorboard() if tensorboard else None
         self.writer: Any = None
-        self.bars = Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal)
+        self.bars = bars_on(console)
         self.tasks = self.bars.add_task("tasks", total=None, note="")
         self.epochs = self.bars.add_task("epochs", total=None, note="")
 
