@@ -78,9 +78,9 @@ def digits_table() -> str:
     return "\n".join([*HEAD, *rows, "", note])
 
 
-def main_table() -> str:
-    """The paper's main table, for the README: both protocols between the paper's figures and the floors."""
-    study, found = load_study("table1"), read_published(RESULTS / "table1")
+def readme_table(name: str) -> str:
+    """A study's table for the README: both protocols between the paper's figures and the floors."""
+    study, found = load_study(name), read_published(RESULTS / name)
     columns = [column for column in HEADER if column not in ("replay", "learning", "seeds")]
     note = (
         "Accuracy after the last task ± deviation / average over tasks. "
@@ -104,8 +104,9 @@ def page() -> str:
         "training images of all classes, old ones included. Two floors, reencoded: the networks *untrained*, and "
         "*frozen* as they were after the first task. *Replay*: the share of features drawn from memory in the end that "
         "are still recognised after decoding and encoding. *Learning* is the time that it took, of most runs while "
-        "others shared the GPU; how fast it is alone is in [speed.md](speed.md). A run that stands in "
-        "several studies was made once.",
+        "others shared the GPU; how fast it is alone is in [speed.md](speed.md). A line that was not run itself shows "
+        "the runs that another study made of the same recipe and seeds.",
+        *repeats(),
     ]
     return "\n".join([*parts, *sections(chosen_by=False), *reviews(RESULTS / "review")]) + "\n"
 
@@ -173,10 +174,43 @@ def measured_recipe(results: dict[str, Any]) -> Recipe:
     return replace(recipe, seed=0, device="auto", data=replace(recipe.data, root=None))
 
 
+def published_runs() -> list[dict[str, Any]]:
+    """Every run of every study but those that settings were chosen by."""
+    others = [name for name in study_names() if not name.startswith("choosing-") and (RESULTS / name).exists()]
+    return [run for name in others for runs in read_published(RESULTS / name).values() for run in runs]
+
+
+def repeats() -> list[str]:
+    """What moves where nothing was changed: recipes that several studies have run with one seed."""
+    alike: list[tuple[Recipe, int, list[dict[str, Any]]]] = []
+    for run in published_runs():
+        recipe = measured_recipe(run)
+        group = next((runs for other, seed, runs in alike if seed == run["seed"] and other == recipe), None)
+        if group is None:
+            alike.append((recipe, run["seed"], [run]))
+        else:
+            group.append(run)
+    told = [
+        f"`{recipe.name}`, seed {seed}, {len(runs)} times: "
+        + ", ".join(
+            f"{protocol} {from_to(sorted(r[protocol]['last'] for r in runs), '.3f')}"
+            for protocol in ("reencoded", "memory")
+        )
+        for recipe, seed, runs in alike
+        if len(runs) > 1
+    ]
+    if not told:
+        return []
+    return [
+        "",
+        "On a GPU a seed does not fix a run. The same recipe with the same seed in several studies, after the last "
+        f"task: {'; '.join(told)}. Differences of that size between two lines of one seed say nothing.",
+    ]
+
+
 def with_shared(study: Study, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """And the runs of lines that were not run, if another study has run the very same recipe with the same seeds."""
-    others = [name for name in study_names() if not name.startswith("choosing-") and (RESULTS / name).exists()]
-    known = [run for name in others for runs in read_published(RESULTS / name).values() for run in runs]
+    known = published_runs()
     shared = {}
     for line in study.lines:
         wanted = replace(line.recipe, seed=0, device="auto")
@@ -262,7 +296,8 @@ def reached() -> dict[str, Any]:
 
 def with_tables(readme: str) -> str:
     """The README with every table between its markers."""
-    for name, found in {"digits": digits_table(), "table1": main_table()}.items():
+    tables = {"digits": digits_table(), **{name: readme_table(name) for name in ("table1", "cifar100")}}
+    for name, found in tables.items():
         begin = f"<!-- results: {name} -->"
         before, rest = readme.split(begin)
         _, after = rest.split(END, 1)
