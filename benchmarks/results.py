@@ -121,11 +121,14 @@ def experiments() -> str:
         "accuracy on **validation images** held out of the training images, with class orders and seeds that no "
         "published figure has; the test images had no part in it. Columns as in [results.md](results.md).",
         "",
-        "Words: *anchors A and B* weigh how far features of new and of replayed images may move from where they were "
-        "(`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding and encoding "
-        "(`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns in the first "
-        "task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* are means of "
-        "both networks' weights over some epochs (`game.averaged`); *a warmup* lets the learning rate rise at the "
+        "Words: *λ* weighs the distances ΔR(Zⱼ, Ẑⱼ) of new classes (`objective.lambda_new`, in the first task "
+        "`objective.lambda_first`); *transport* moves what is stored along with the encoder (`memory.transport`); "
+        "*directions* and *samples* are what memory keeps of a class and draws from each (`memory.directions`, "
+        "`memory.samples`); *anchors A and B* weigh how far features of new and of replayed images may move from where "
+        "they were (`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding and "
+        "encoding (`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns "
+        "in the first task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* are means "
+        "of both networks' weights over some epochs (`game.averaged`); *a warmup* lets the learning rate rise at the "
         "beginning of each later task (`game.warmup`), where *moments begun afresh* are those of Adam "
         "(`game.optimiser`); *the Gaussian classifier* is `classifier.kind`. "
         "A line that begins with … goes on from the last one that does not; every file has all its settings.",
@@ -183,13 +186,13 @@ def published_runs() -> list[dict[str, Any]]:
 def repeats() -> list[str]:
     """What moves where nothing was changed: recipes that several studies have run with one seed."""
     alike: list[tuple[Recipe, int, list[dict[str, Any]]]] = []
-    for run in published_runs():
-        recipe = measured_recipe(run)
-        group = next((runs for other, seed, runs in alike if seed == run["seed"] and other == recipe), None)
-        if group is None:
-            alike.append((recipe, run["seed"], [run]))
+    for found in published_runs():
+        recipe, seed = measured_recipe(found), found["seed"]
+        runs = next((group for other, own, group in alike if (other, own) == (recipe, seed)), None)
+        if runs is None:
+            alike.append((recipe, seed, [found]))
         else:
-            group.append(run)
+            runs.append(found)
     told = [
         f"`{recipe.name}`, seed {seed}, {len(runs)} times: "
         + ", ".join(

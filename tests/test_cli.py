@@ -14,6 +14,8 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
+from ictrl.cli.output import open_console
+from ictrl.cli.run import print_results
 
 FIGURES = [
     "accuracy", "forgetting", "confusion-memory", "confusion-reencoded", "blocks", "affinity", "energy", "drift-means",
@@ -64,6 +66,14 @@ def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pyte
     }
     assert lines[-1] == f"Report: {tmp_path / 'run' / 'report.html'}"
     assert (tmp_path / "run" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("memory", "said"), [(0.70, True), (0.80, False)])
+def test_a_run_that_ends_below_the_floor_says_so(memory: float, said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    results = json.loads((Path(__file__).parent / "cifar10-run" / "results.json").read_text())
+    results["memory"]["last"], results["floor"]["last"] = memory, 0.81
+    print_results(open_console(), results)
+    assert ("worse than its networks untrained" in capsys.readouterr().out) == said
 
 
 def test_options_override_the_recipe_wherever_it_is_named(tmp_path: Path) -> None:

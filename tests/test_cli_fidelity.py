@@ -36,7 +36,9 @@ def test_a_table(short_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     test, reconstructions, samples = map(float, row.split()[2:])
     assert 0 < test < min(reconstructions, samples)
     assert rest == ["", "Classes with fewer than 200 images in each set are not measured alone."]
-    assert captured.err == "Looking at the images of every set; this takes a while without a GPU.\n"
+    assert (
+        captured.err == "Looking at the images of every set; this takes minutes without a GPU, and --images 200 less.\n"
+    )
 
 
 def test_classes_with_enough_images_have_rows(

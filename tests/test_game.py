@@ -18,7 +18,7 @@ from ictrl.rates import class_layout
 from ictrl.supply import shown
 
 D = 16
-OBJECTIVE = ObjectiveConfig(lambda_new=3.0)
+OBJECTIVE = ObjectiveConfig(lambda_new=3.0, lambda_first=0.7)
 
 
 def players(learning_rate: float = 1e-3) -> Players:
@@ -54,7 +54,7 @@ ANCHORS = AnchorsConfig(new=5.0, replayed=20.0, loop=3.0, redrawn=2.0)
 
 
 def weights(old: bool) -> tuple[float, float]:
-    return (OBJECTIVE.lambda_new if old else 1.0), OBJECTIVE.gamma_old
+    return (OBJECTIVE.lambda_new if old else OBJECTIVE.lambda_first), OBJECTIVE.gamma_old
 
 
 @pytest.mark.parametrize("old", [False, True])

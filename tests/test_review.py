@@ -71,12 +71,13 @@ def test_doubt_changes_nothing_unless_told(learned: Learned, monkeypatch: pytest
     assert not unchanged(before, learner)
 
 
-def test_few_images_change_nothing(learned: Learned) -> None:
+@pytest.mark.parametrize("certain", [True, False])
+def test_few_images_change_nothing(learned: Learned, certain: bool) -> None:
     learner = learned()
     before = kept_state(learner)
     for n, words in ((1, "1 image is too few to learn class"), (4, "4 images are too few to learn class")):
         for label in (None, 2):
-            done = learner.review(pictures([2])[0][:n], label=label, certain=False)
+            done = learner.review(pictures([2])[0][:n], label=label, certain=certain)
             assert done.label is None
             assert words in str(done.reason)
             assert "5 or more are needed" in str(done.reason)

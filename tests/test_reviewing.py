@@ -141,6 +141,18 @@ def test_labels_leave_nothing_to_doubt(out: Path) -> None:
     found = review(out, 1, Manner(with_labels=True))
     assert all(seen["changed"] == seen["label"] for seen in found["cycles"][1]["classes"])
     assert found["with_labels"]
+    assert found["cycles"][1]["recognised"] is None  # nothing had to be
+
+
+def test_a_review_with_labels_and_one_without_stand_side_by_side(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    review(out, 1, DOUBTFUL)
+    untold = tensors(out)
+    assert main(["review", str(out), "--with-labels"]) == 0
+    assert "recognised" not in (output := capsys.readouterr().out)
+    assert f'ICTRL.load("{out}/review-with-labels/learner.safetensors")' in output
+    assert json.loads((out / "review-with-labels.json").read_text())["with_labels"]
+    assert not json.loads((out / "review.json").read_text())["with_labels"]
+    assert tensors(out) == untold
 
 
 def test_doubtful_classes_are_left_and_named(
@@ -171,8 +183,8 @@ def test_wrong_inputs_are_one_line(
     assert "Expected a run folder but" in refused(str(tmp_path / "nothing"))
     assert "Expected at least 1 cycle but got 0" in refused(str(out), "--cycles", "0")
     assert "Expected a finished run of one task for --joint" in refused(str(out), "--joint", str(out))
-    review(out, 1, Manner(with_labels=True))
-    assert "was begun but with labels was True and is False: use the same" in refused(str(out))
+    review(out, 1, Manner(merge=True))
+    assert "was begun but merge was True and is False: use the same" in refused(str(out))
     assert "Expected at least 1 epoch but got 0" in refused(str(out), "--epochs", "0")
     assert "Expected anchors to be at least 0 times the recipe's but got -1.0" in refused(str(out), "--anchors", "-1")
     unfinished = Path(shutil.copytree(finished["run"], tmp_path / "unfinished"))

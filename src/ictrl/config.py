@@ -38,6 +38,8 @@ class ObjectiveConfig:
 
     lambda_new: float = 3.0
     """λ, weight of the new classes' distance ΔR(Z_new, Ẑ_new) in every task but the first"""
+    lambda_first: float = 1.0
+    """the same in the first task, where the paper has no λ; below 1 with many classes, whose distances add up"""
     gamma_old: float = 1.0
     """γ, weight of the constraint ΔR(Z_old, Ẑ_old) on old memory"""
     eps_sq: float = 1.0
@@ -45,6 +47,7 @@ class ObjectiveConfig:
 
     def __post_init__(self) -> None:
         _require(_finite(self.lambda_new) and self.lambda_new >= 0, self, "lambda_new", "at least 0")
+        _require(_finite(self.lambda_first) and self.lambda_first >= 0, self, "lambda_first", "at least 0")
         _require(_finite(self.gamma_old) and self.gamma_old >= 0, self, "gamma_old", "at least 0")
         _require(_finite(self.eps_sq) and self.eps_sq > 0, self, "eps_sq", "above 0")
 

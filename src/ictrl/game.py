@@ -311,8 +311,9 @@ def _terms(Z: Tensor, Z_hat: Tensor, batch: Batch, rules: Rules) -> Terms:
 
 
 def _weights(batch: Batch, rules: Rules) -> tuple[float, float]:
-    """λ and γ; the objective of a first task, and of joint training, has no λ."""
-    return (rules.objective.lambda_new if batch.old_classes else 1.0), rules.objective.gamma_old
+    """λ, in a first task that of its own, and γ."""
+    objective = rules.objective
+    return (objective.lambda_new if batch.old_classes else objective.lambda_first), objective.gamma_old
 
 
 def _update(player: str, optimiser: torch.optim.Optimizer, value: Tensor, lap: Lap) -> None:

@@ -181,13 +181,14 @@ class ICTRL:
         if label is not None:
             self.recall(label)
         seen = recognise(self._features(X), self.memory)
-        if label is None and certain and seen.doubt:
-            return Review(None, seen, seen.doubt)
-        label = seen.label if label is None else label
-        least = max(self.recipe.memory.neighbours, round(LEAST_AGAIN * int(self.memory[label].count)))
+        again = seen.label if label is None else label
+        least = max(self.recipe.memory.neighbours, round(LEAST_AGAIN * int(self.memory[again].count)))
         if len(X) < least:  # a game on a few images would spoil what many have taught
             few = "1 image is" if len(X) == 1 else f"{len(X)} images are"
-            return Review(None, seen, f"{few} too few to learn class {label} again: {least} or more are needed")
+            return Review(None, seen, f"{few} too few to learn class {again} again: {least} or more are needed")
+        if label is None and certain and seen.doubt:
+            return Review(None, seen, seen.doubt)
+        label = again
         others = Memory({other: kept for other, kept in self.memory.items() if other != label})
         with self._all_or_nothing():
             y = torch.full((len(X),), label, device=self.device)

@@ -11,7 +11,8 @@ On every later task Z = [Z_new, Z_old], where Z_old was sampled from memory (`eq
     decoder, min:   ΔR(Z) + ΔR(Ẑ) + λ Σ_new ΔR(Zⱼ, Ẑⱼ) + γ Σ_old ΔR(Zⱼ, Ẑⱼ).
 
 They quarrel over the new classes and agree on the old ones: what memory says of them must survive the loop. The first
-task is the second form with λ = 1 and nothing old. With a single class ΔR(Z) = ΔR(Ẑ) = 0 and the distance alone trains.
+task is the second form with nothing old and λ = 1, or a weight of its own beyond the paper. With a single class
+ΔR(Z) = ΔR(Ẑ) = 0 and the distance alone trains.
 
 Beyond the paper both may also pay for leaving the place where they were when the task began (*anchors*): the encoder
 for moving features of images it is shown, the decoder for drawing other images, both for features of memory that do not

@@ -3,8 +3,9 @@
     RUN/review/learner.safetensors    the learner after the class that was reviewed last, and where it stands
     RUN/review.json                   accuracy after each cycle, and what every class was taken for
 
-The run itself stays as it was. A review that was stopped or killed goes on after the last class it had finished,
-exactly; one that is finished goes on with more cycles.
+With labels it is review-with-labels in both, so that the two can be compared. The run itself stays as it was. A review
+that was stopped or killed goes on after the last class it had finished, exactly; one that is finished goes on with more
+cycles.
 """
 
 import json
@@ -34,7 +35,7 @@ class Manner:
     """How classes are reviewed."""
 
     with_labels: bool = False
-    """tell the learner which class it reviews, for comparison"""
+    """tell the learner which class it reviews, for comparison, in RUN/review-with-labels"""
     merge: bool = False
     """merge what is learned with what was stored, weighted by counts, instead of replacing it"""
     doubtful: bool = False
@@ -49,6 +50,11 @@ class Manner:
             raise InputError(f"Expected at least 1 epoch but got {self.epochs}.")
         if not (math.isfinite(self.anchors) and self.anchors >= 0):
             raise InputError(f"Expected anchors to be at least 0 times the recipe's but got {self.anchors}.")
+
+    @property
+    def name(self) -> str:
+        """What files and folder of such a review are called."""
+        return "review-with-labels" if self.with_labels else "review"
 
     def recipe(self, recipe: Recipe) -> Recipe:
         """The recipe by which classes are learned again."""
@@ -127,7 +133,7 @@ def review(
                 "versions": versions(),
                 "recipe": recipe_to_table(_anywhere(folder.recipe())),
             }
-            write_atomically(out / "review.json", (json.dumps(found, indent=1) + "\n").encode())
+            write_atomically(out / f"{manner.name}.json", (json.dumps(found, indent=1) + "\n").encode())
             return found
 
         listener.on_begin(cycles, max(0, len(progress.cycles) - 1))
@@ -153,9 +159,9 @@ def review(
                 progress.classes.append(_described(label, reviewed))
                 listener.on_reviewed(cycle, name, progress.classes[-1])
                 if index + 1 == len(labels):
-                    progress.cycles.append(_measured(learner, tasks, cycle, progress.classes))
+                    progress.cycles.append(_measured(learner, tasks, cycle, progress.classes, manner.with_labels))
                     progress.classes = []
-                _save(folder, learner, progress, position.notes)
+                _save(out / manner.name, learner, progress, position.notes)
                 if stop() and (index + 1 < len(labels) or cycle < cycles):
                     write()
                     raise Stopped
@@ -182,7 +188,7 @@ def joint_accuracy(joint: Path) -> dict[str, float]:
 
 def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Position, Progress]:
     """The learner as the last review left it, or as the run did."""
-    saved = folder.path / "review" / "learner.safetensors"
+    saved = folder.path / manner.name / "learner.safetensors"
     if not saved.exists():
         return folder.learned(device), Progress(asdict(manner))
     stored = read_stored(saved, LEARNER)
@@ -200,10 +206,10 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
     return Position(ICTRL.load(saved, device), len(stored.labels), stored.notes), progress
 
 
-def _save(folder: RunFolder, learner: ICTRL, progress: Progress, notes: dict[str, str]) -> None:
-    (folder.path / "review").mkdir(exist_ok=True)
+def _save(folder: Path, learner: ICTRL, progress: Progress, notes: dict[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
     kept = {"review": json.dumps(asdict(progress)), "class_names": notes.get("class_names", "{}")}
-    learner.save(folder.path / "review" / "learner.safetensors", kept)
+    learner.save(folder / "learner.safetensors", kept)
 
 
 def _described(label: int, reviewed: Review) -> dict[str, Any]:
@@ -219,13 +225,15 @@ def _described(label: int, reviewed: Review) -> dict[str, Any]:
     }
 
 
-def _measured(learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Accuracy on all test images under both protocols, and the share of classes that were recognised."""
+def _measured(
+    learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]], told: bool = False
+) -> dict[str, Any]:
+    """Accuracy on all test images under both protocols, and the share of classes that were recognised untold."""
     accuracy = {}
     features = features_of(learner, tasks)
     for protocol, decided in both_protocols(learner, features, reencoded(features)).items():
         true, predicted = (torch.cat(parts) for parts in zip(*decided))
         accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
     recognised = [entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes]
-    share = sum(recognised) / len(recognised) if recognised else None
+    share = sum(recognised) / len(recognised) if recognised and not told else None
     return {"cycle": cycle, **accuracy, "recognised": share, "classes": classes}

@@ -134,7 +134,7 @@ def _only(table: object, known: set[str], where: str) -> None:
         raise ConfigError(f"Expected {where} to be a table but got {table!r}.")
     unknown = sorted(set(table) - known)
     if unknown:
-        raise ConfigError(f"Expected {where} to have {', '.join(sorted(known))} but got {unknown[0]!r}.")
+        raise ConfigError(f"Expected {where} to have nothing but {', '.join(sorted(known))} but got {unknown[0]!r}.")
 
 
 def plan(

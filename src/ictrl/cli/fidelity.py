@@ -64,7 +64,10 @@ class FidelityCommand:
         _, tasks = run_data(folder, self.root)
         errors = Console(stderr=True)
         if not self.json:
-            print("Looking at the images of every set; this takes a while without a GPU.", file=sys.stderr)
+            print(
+                "Looking at the images of every set; this takes minutes without a GPU, and --images 200 less.",
+                file=sys.stderr,
+            )
         with Progress(*COLUMNS, console=errors, transient=True, disable=not errors.is_terminal) as bar:
             looking = bar.add_task("sets of images looked at", total=None)
             found = measure(

@@ -25,6 +25,7 @@ written to RUN/review, and Ctrl-C loses nothing: the same command goes on.
 Examples:
   ictrl review runs/digits-seed0 --cycles 2
   ictrl review runs/digits-seed0 --cycles 8 --joint runs/joint
+  ictrl review runs/digits-seed0 --cycles 2 --with-labels
   ictrl review runs/digits-seed0 --doubtful
 """
 
@@ -69,8 +70,9 @@ class ReviewCommand:
                 "the encoder under the others. The run's own learner is as it was, and the better one.",
                 file=sys.stderr,
             )
-        console.print(f"Accuracies: {self.run / 'review.json'}", soft_wrap=True)
-        console.print(f'The learner: ICTRL.load("{self.run / "review" / "learner.safetensors"}")', soft_wrap=True)
+        name = self.manner.name
+        console.print(f"Accuracies: {self.run / f'{name}.json'}", soft_wrap=True)
+        console.print(f'The learner: ICTRL.load("{self.run / name / "learner.safetensors"}")', soft_wrap=True)
 
 
 class _Watch(Listener):

@@ -21,6 +21,7 @@ from ictrl.measuring import PROTOCOLS, REPLAY_WELL
 from ictrl.recipefiles import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
+BELOW = 0.02  # so far below the floor is worth a word
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
@@ -208,6 +209,11 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
         f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
         + (" Where this is low, memory fades: try more epochs or another rate." if replay < REPLAY_WELL else "")
     )
+    if results["memory"]["last"] < results["floor"]["last"] - BELOW:
+        console.print(
+            "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
+            "has learned. More images a class, fewer epochs or stronger anchors may help."
+        )
     console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
 
 

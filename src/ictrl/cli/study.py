@@ -28,6 +28,18 @@ Examples:
   ictrl study constraint --root data
   ictrl study table1 --root data --only MNIST --seeds 0
   ictrl study my-study.toml --jobs 2
+
+A study file, here of two recipes that differ in one setting:
+  description = "What the weight of new classes does"
+  seeds = [0, 1]
+  recipe = "digits"
+
+  [[lines]]
+  label = "as it is"
+
+  [[lines]]
+  label = "a weight of 10"
+  settings.objective.lambda_new = 10.0
 """
 
 

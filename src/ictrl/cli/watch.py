@@ -41,7 +41,8 @@ class Warnings(Listener):
         for warning in position.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         if dataset.skipped:
-            print(f"warning: {len(dataset.skipped)} files could not be read and were left out:", file=sys.stderr)
+            files = "1 file" if len(dataset.skipped) == 1 else f"{len(dataset.skipped)} files"
+            print(f"warning: {files} could not be read and left out:", file=sys.stderr)
             for line in dataset.skipped:
                 print(f"  {line}", file=sys.stderr)
 
@@ -79,7 +80,8 @@ class Watch(Warnings):
             )
             self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
         else:
-            numbers = f"{len(dataset.class_names)} classes in {len(tasks)} tasks on {position.learner.device}"
+            in_tasks = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+            numbers = f"{len(dataset.class_names)} classes in {in_tasks} on {position.learner.device}"
             self.console.print(f"Learning {numbers}; the run is written to {self.out}.", soft_wrap=True)
 
     def on_task(self, index: int, total: int, task: Task) -> None:
