@@ -124,12 +124,12 @@ def experiments() -> str:
         "Words: *λ* weighs the distances ΔR(Zⱼ, Ẑⱼ) of new classes (`objective.lambda_new`, in the first task "
         "`objective.lambda_first`); *transport* moves what is stored along with the encoder (`memory.transport`); "
         "*directions* and *samples* are what memory keeps of a class and draws from each (`memory.directions`, "
-        "`memory.samples`); *anchors A and B* weigh how far features of new and of replayed images may move from where "
-        "they were (`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding and "
-        "encoding (`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns "
-        "in the first task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* are means "
-        "of both networks' weights over some epochs (`game.averaged`); *a warmup* lets the learning rate rise at the "
-        "beginning of each later task (`game.warmup`), where *moments begun afresh* are those of Adam "
+        "`memory.samples`); *anchors A and B* weigh how far features of new and of replayed images may move from "
+        "where they were (`anchors.new`, `anchors.replayed`); *the loop* how far features come back from decoding "
+        "and encoding (`anchors.loop`); *redrawn* how much replayed images may change (`anchors.redrawn`); *turns "
+        "in the first task* are images turned by quarters, as classes of their own (`game.first_turns`); *averages* "
+        "are means of both networks' weights over some epochs (`game.averaged`); *a warmup* lets the learning rate "
+        "rise at the beginning of each later task (`game.warmup`), where *moments begun afresh* are those of Adam "
         "(`game.optimiser`); *the Gaussian classifier* is `classifier.kind`. "
         "A line that begins with … goes on from the last one that does not; every file has all its settings.",
         "",
