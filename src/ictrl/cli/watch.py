@@ -41,8 +41,13 @@ class Warnings(Listener):
         for warning in position.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         if dataset.skipped:
-            files = "1 file" if len(dataset.skipped) == 1 else f"{len(dataset.skipped)} files"
-            print(f"warning: {files} could not be read and left out:", file=sys.stderr)
+            one = len(dataset.skipped) == 1
+            files = (
+                "1 file could not be read and was"
+                if one
+                else f"{len(dataset.skipped)} files could not be read and were"
+            )
+            print(f"warning: {files} left out:", file=sys.stderr)
             for line in dataset.skipped:
                 print(f"  {line}", file=sys.stderr)
 
