@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 import tyro
 from rich.table import Table
 
-from ictrl.cli.output import contact_sheet, open_console
+from ictrl.cli.output import contact_sheet, counted, open_console
 from ictrl.config import DataConfig, NetworkConfig, Recipe
 from ictrl.data import (
     Listing,
@@ -113,14 +113,14 @@ class DataShowCommand:
         tasks = split_tasks(dataset, self.data)
         console = open_console()
         console.print(stream_table(describe_stream(tasks)))
-        cut = f"{_plural(len(dataset.class_names), 'class', 'classes')} in {_plural(len(tasks), 'task', 'tasks')}"
+        cut = f"{counted(len(dataset.class_names), 'class', 'classes')} in {counted(len(tasks), 'task', 'tasks')}"
         images, test_images = sum(len(task.rows) for task in tasks), sum(len(task.test_rows) for task in tasks)
         console.print(
             f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {cut}, "
             f"{images:,} training and {test_images:,} test images."
         )
         if dataset.skipped:
-            console.print(f"\n{_plural(len(dataset.skipped), 'file was', 'files were')} skipped:")
+            console.print(f"\n{counted(len(dataset.skipped), 'file was', 'files were')} skipped:")
             for line in dataset.skipped:
                 console.print(f"  {line}")
         if self.sheet is not None:
@@ -186,7 +186,3 @@ def _size(side: int, channels: int) -> str:
 
 def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
-
-
-def _plural(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

@@ -1,4 +1,4 @@
-"""What commands share to show things: a console, and pictures side by side in one PNG file."""
+"""What commands share to show things: a console, numbers with their nouns, and pictures side by side in a PNG file."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -18,6 +18,10 @@ def open_console() -> Console:
     if not console.is_terminal:
         console.width = 100_000
     return console
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def contact_sheet(rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> bytes:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ictrl.cli.output import open_console
+from ictrl.cli.output import counted, open_console
 from ictrl.cli.watch import bars_on, stop_requests
 from ictrl.experiment import Stopped
 from ictrl.game import EpochReport
@@ -93,8 +93,9 @@ class _Watch(Listener):
 
     def on_begin(self, cycles: int, done: int) -> None:
         if done >= cycles:
-            cycles_done = "1 cycle is" if done == 1 else f"{done} cycles are"
-            self.console.print(f"{cycles_done} done already: ask for more with --cycles.", soft_wrap=True)
+            self.console.print(
+                f"{counted(done, 'cycle is', 'cycles are')} done already: ask for more with --cycles.", soft_wrap=True
+            )
 
     def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
         self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {name}")
@@ -109,6 +110,6 @@ class _Watch(Listener):
 
     def on_cycle(self, entry: dict[str, Any]) -> None:
         scores = ", ".join(f"{protocol} {entry[protocol]:.3f}" for protocol in PROTOCOLS)
-        line = f"after {entry['cycle']} cycles" if entry["cycle"] != 1 else "after 1 cycle"
+        line = f"after {counted(entry['cycle'], 'cycle', 'cycles')}"
         known = "" if entry["recognised"] is None else f"; {entry['recognised']:.0%} of the classes recognised"
         self.console.print(f"{line if entry['cycle'] else 'before'}: accuracy {scores}{known}", soft_wrap=True)

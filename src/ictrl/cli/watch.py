@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ictrl.cli.output import counted
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment import Listener
@@ -41,12 +42,7 @@ class Warnings(Listener):
         for warning in position.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         if dataset.skipped:
-            one = len(dataset.skipped) == 1
-            files = (
-                "1 file could not be read and was"
-                if one
-                else f"{len(dataset.skipped)} files could not be read and were"
-            )
+            files = counted(len(dataset.skipped), "file could not be read and was", "files could not be read and were")
             print(f"warning: {files} left out:", file=sys.stderr)
             for line in dataset.skipped:
                 print(f"  {line}", file=sys.stderr)
@@ -81,12 +77,14 @@ class Watch(Warnings):
             self.console.print(f"{self.out} is finished: all {len(tasks)} tasks are learned.", soft_wrap=True)
         elif position.done or position.epoch:
             where = (
-                f"after {_epochs(position.epoch)} of task {position.done + 1}" if position.epoch else "at its beginning"
+                f"after {counted(position.epoch, 'epoch', 'epochs')} of task {position.done + 1}"
+                if position.epoch
+                else "at its beginning"
             )
             self.console.print(f"Going on with task {position.done + 1} of {len(tasks)}, {where}.", soft_wrap=True)
         else:
-            in_tasks = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
-            numbers = f"{len(dataset.class_names)} classes in {in_tasks} on {position.learner.device}"
+            classes = counted(len(dataset.class_names), "class", "classes")
+            numbers = f"{classes} in {counted(len(tasks), 'task', 'tasks')} on {position.learner.device}"
             self.console.print(f"Learning {numbers}; the run is written to {self.out}.", soft_wrap=True)
 
     def on_task(self, index: int, total: int, task: Task) -> None:
@@ -151,10 +149,6 @@ def _tensorboard() -> Any:
         missing = "Expected TensorBoard for --tensorboard but it is not installed: pip install tensorboard."
         raise InputError(missing) from None
     return SummaryWriter
-
-
-def _epochs(number: int) -> str:
-    return "1 epoch" if number == 1 else f"{number} epochs"
 
 
 def _classes(names: list[str]) -> str:
