@@ -39,7 +39,7 @@ class ObjectiveConfig:
     lambda_new: float = 3.0
     """λ, weight of the new classes' distance ΔR(Z_new, Ẑ_new) in every task but the first"""
     lambda_first: float = 1.0
-    """the same in the first task, where the paper has no λ; below 1 with many classes, whose distances add up"""
+    """the same in the first task, where the paper has no λ"""
     gamma_old: float = 1.0
     """γ, weight of the constraint ΔR(Z_old, Ẑ_old) on old memory"""
     eps_sq: float = 1.0
@@ -139,7 +139,7 @@ class GameConfig:
     batch: int | Literal["rule"] = "rule"
     """images a step in later tasks; "rule": directions · samples · old classes · new classes, as the authors have it"""
     first_batch: int = 1000
-    """images a step in the first task"""
+    """images a step in the first task: 100 or 200 of each class learn more than 50"""
     learning_rate: float = 1e-4
     """of both Adam optimisers"""
     beta1: float = 0.5
