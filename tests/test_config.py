@@ -70,7 +70,8 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
 def test_each_has_its_best(name: str) -> None:
     """The same stream and the same networks; they differ in how it is learned."""
     paper, best = load_recipe(name), load_recipe(name.replace("paper", "best"))
-    assert (best.data, best.network, best.objective.lambda_new) == (paper.data, paper.network, 3)
+    assert (best.data, best.network) == (paper.data, paper.network)
+    assert 0 < best.objective.lambda_new <= 3 < paper.objective.lambda_new
     assert best.anchors.replayed == 4 * best.anchors.new > 0
     assert best.memory.transport
     assert best.game.flips == (paper.data.name != "mnist")  # a mirrored digit is another sign
