@@ -21,7 +21,7 @@ from typing import Any
 from ictrl import load_recipe
 from ictrl.config import Recipe
 from ictrl.experiment import run
-from ictrl.recipefiles import recipe_from_table
+from ictrl.recipefiles import differences, recipe_from_table
 from ictrl.report import overview
 from ictrl.study import HEADER, Study, load_study, read_published, study_names, table
 
@@ -142,7 +142,7 @@ def experiments() -> str:
         "",
         "On MNIST, all lines but those with a shrinkage of 0.02 or a warmup were run when a pixel that bfloat16 "
         "rounds to black or white could not change any more. With *anchors 40 and 160, less shrinkage, "
-        "ten tasks* the decoder drew nothing that was recognised from the second task on. The line that differs in "
+        "ten tasks* the decoder drew nothing that was recognised from the second task to the ninth. The line that differs in "
         "shrinkage alone was run after this was mended, and it did not happen again: one run each, so this "
         "may have been the reason, or not.",
     ]
@@ -231,7 +231,10 @@ def reviews(folder: Path) -> list[str]:
     first = found[0]
     manner = {key: first[key] for key in ("with_labels", "merge", "doubtful", "epochs", "anchors")}
     assert all({key: review[key] for key in manner} == manner for review in found)
-    told = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in manner.items())
+    told = "; ".join(
+        f"anchors times {value:g}" if key == "anchors" else f"{key.replace('_', ' ')}: {value}"
+        for key, value in manner.items()
+    )
     seeds = ", ".join(str(review["seed"]) for review in found)
     rows = ["| cycles | memory | reencoded | classes recognised |", "| --- | --- | --- | --- |"]
     for cycle in range(min(len(review["cycles"]) for review in found)):
@@ -244,6 +247,7 @@ def reviews(folder: Path) -> list[str]:
         cells = [mean_and_deviation(sorted(values)) for values in joint]
         rows.append(f"| all classes at once | {' | '.join(cells)} | |")
     recipe = first["recipe"]
+    changed = differences(load_recipe(recipe["name"]), recipe_from_table({**recipe, "seed": 0}))
     missed = [
         f"class {label} of seed {review['seed']} was taken for {taken} in {count} of {len(review['cycles']) - 1} cycles"
         for review in found
@@ -253,10 +257,9 @@ def reviews(folder: Path) -> list[str]:
         "",
         "## review",
         "",
-        f"Every class once more in each cycle, one at a time, after a run of `{recipe['name']}` with anchors "
-        f"{recipe['anchors']['new']:g} and {recipe['anchors']['replayed']:g} in {recipe['data']['tasks']} tasks "
-        f"({told}). Each file in [docs/results/review](results/review) is a run's `review.json`, and says what "
-        "every class was taken for.",
+        f"Every class once more in each cycle, one at a time, after a run of `{recipe['name']}` with "
+        f"{', '.join(changed)} ({told}). Each file in [docs/results/review](results/review) is a run's `review.json`, "
+        "and says what every class was taken for.",
         "",
         *rows,
         "",

@@ -23,7 +23,7 @@ def test_the_defaults_are_the_best_known_for_any_pictures() -> None:
     assert (defaults.objective, defaults.anchors) == (best.objective, best.anchors)
     assert defaults.memory == replace(
         best.memory, transport_replayed=0
-    )  # better since; the recipe is as it was measured
+    )  # replayed witnesses help here, rarely elsewhere
     assert (defaults.classifier, defaults.game.averaged) == (replace(best.classifier, mirrored=False), 10)
     assert replace(defaults.game, flips=False, shifts=0, first_turns=False) == defaults.game
 

@@ -11,7 +11,7 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
-from ictrl.recipefiles import reached
+from ictrl.recipefiles import load_recipe, reached, recipe_to_table, recipe_with
 from ictrl.study import load_study, read_published
 
 ROOT = Path(__file__).parent.parent
@@ -125,7 +125,7 @@ def test_a_run_of_another_study_is_not_made_twice() -> None:
 
 
 def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
-    recipe = {"name": "mine", "anchors": {"new": 1.0, "replayed": 4.0}, "data": {"tasks": 10}}
+    recipe = recipe_to_table(recipe_with(load_recipe("digits"), {"anchors": {"new": 1.5}}))
     for seed, after in ((0, 0.5), (1, 0.7)):
         cycles = [
             {"cycle": 0, "memory": 0.4, "reencoded": 0.6, "recognised": None, "classes": []},
@@ -142,6 +142,7 @@ def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
         found = {"cycles": cycles, "joint": {"memory": 0.8, "reencoded": 0.8}, **manner, **about}
         (tmp_path / f"{seed}.json").write_text(json.dumps(found))
     page = benchmark("results").reviews(tmp_path)
+    assert any("`digits` with anchors.new: 10.0 → 1.5 (" in line and "anchors times 5)" in line for line in page)
     assert "| 0 | 0.400 ± 0.000 | 0.600 ± 0.000 |  |" in page
     assert "| 1 | 0.600 ± 0.141 | 0.650 ± 0.000 | 90% |" in page
     assert "| all classes at once | 0.800 | 0.800 | |" in page  # one run, whatever the seeds

@@ -1,8 +1,8 @@
 """Every setting, once: frozen dataclasses, one per concern.
 
-The defaults are the paper's settings for CIFAR-10 with what has proved best from memory alone (docs/experiments.md):
-a smaller λ, anchors, transport, more samples, averaged weights, a Gaussian classifier. What depends on the pictures,
-such as mirroring and turning them, is off. Recipes (`recipefiles`) say what they change.
+The defaults are the paper's settings for CIFAR-10 with what has mostly proved best from memory alone
+(docs/experiments.md): a smaller λ, anchors, transport, more samples, averaged weights, a Gaussian classifier. What
+depends on the pictures, such as mirroring and turning them, is off. Recipes (`recipefiles`) say what they change.
 """
 
 import math
@@ -139,7 +139,7 @@ class GameConfig:
     batch: int | Literal["rule"] = "rule"
     """images a step in later tasks; "rule": directions · samples · old classes · new classes, as the authors have it"""
     first_batch: int = 1000
-    """images a step in the first task: 100 or 200 of each class learn more than 50"""
+    """images a step in the first task, at most: 100 or 200 of each class learn more than 50"""
     learning_rate: float = 1e-4
     """of both Adam optimisers"""
     beta1: float = 0.5

@@ -140,7 +140,7 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, every default spelled out but for None, which TOML cannot write."""
+    """The recipe as TOML, every default spelled out."""
     table = recipe_to_table(recipe)
     top = [line for key, value in table.items() if not isinstance(value, dict) for line in _toml_line(key, value)]
     for section, values in table.items():

@@ -41,7 +41,7 @@ LIST_HELP = """List the datasets, and whether they are at hand.
 Example:
   ictrl data list
 """
-DOWNLOAD_HELP = """Fetch a dataset from its official site, and check that it is whole.
+DOWNLOAD_HELP = """Fetch a dataset from its official site (MNIST: from PyTorch's mirror), and check that it is whole.
 
 What is there already is not fetched again. Without network, the error says which files to put where.
 

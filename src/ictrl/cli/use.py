@@ -24,8 +24,9 @@ from ictrl.storage import LEARNER, read_stored
 
 PREDICT_HELP = """Say which class each picture shows, from memory alone.
 
-Pictures of any kind and size are made to fit as in training. The residual is the squared distance of a picture's
-features to the subspace of a class, from 0 to 4: the class of the smallest is predicted, the next is the runner-up.
+Pictures of any kind and size are made to fit as in training. The residual says what a class does not explain of a
+picture: the class of the smallest is predicted, the next is the runner-up. By nearest subspaces it is a squared
+distance; by Gaussians it is a surprise, which may be below 0. Only residuals of one learner can be compared.
 What cannot be read is named in the end, and the exit code is then 2.
 
 Examples:
