@@ -141,8 +141,8 @@ def experiments() -> str:
         "decoder that minimises the distances alone and not ΔR(Ẑ).",
         "",
         "On MNIST, all lines but those with a shrinkage of 0.02 or a warmup were run when a pixel that bfloat16 "
-        "rounds to black or white could not change any more. With *anchors 40 and 160, less shrinkage, "
-        "ten tasks* the decoder drew nothing that was recognised from the second task to the ninth. The line that differs in "
+        "rounds to black or white could not change any more. With *anchors 40 and 160, less shrinkage, ten tasks* the "
+        "decoder drew nothing that was recognised from the second task to the ninth. The line that differs in "
         "shrinkage alone was run after this was mended, and it did not happen again: one run each, so this "
         "may have been the reason, or not.",
     ]
