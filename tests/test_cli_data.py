@@ -50,8 +50,8 @@ def test_list(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "fashion-mnist 10 60,000 10,000 28×28 grey no articles of clothing",
         "cifar10 10 50,000 10,000 32×32 colour no small photographs of animals and vehicles",
         "cifar100 100 50,000 10,000 32×32 colour no small photographs of a hundred things",
-        "folder your own pictures, a folder a class: --data.root FOLDER",
-        "npz your own arrays: --data.root FILE.npz",
+        "folder your own pictures, a folder a class: ictrl run pictures --data.root FOLDER",
+        "npz your own arrays: ictrl run pictures --data.name npz --data.root FILE.npz",
     ]
     assert rows[-1] == f"Looked for in {cache}. `ictrl data download NAME` fetches what is not there."
 

@@ -65,7 +65,7 @@ def test_frechet_distance_of_known_gaussians() -> None:
     assert frechet_distance(Z, scaled) == pytest.approx(4 * float(torch.cov(Z.T).trace()))
     constant = torch.ones(4, 5)
     assert frechet_distance(constant, constant) == 0
-    with pytest.raises(ValueError, match="Expected at least 2 features in each set but got 30 and 1."):
+    with pytest.raises(ValueError, match="Expected at least 2 images in each set but got 30 and 1."):
         frechet_distance(Z, Z[:1])
 
 

@@ -75,7 +75,7 @@ def test_doubt_changes_nothing_unless_told(learned: Learned, monkeypatch: pytest
 def test_few_images_change_nothing(learned: Learned, certain: bool) -> None:
     learner = learned()
     before = kept_state(learner)
-    for n, words in ((1, "1 image is too few to learn class"), (4, "4 images are too few to learn class")):
+    for n, words in ((1, "1 image is too few to learn"), (4, "4 images are too few to learn")):
         for label in (None, 2):
             done = learner.review(pictures([2])[0][:n], label=label, certain=certain)
             assert done.label is None
@@ -88,7 +88,7 @@ def test_far_fewer_images_than_before_change_nothing() -> None:
     learner = ICTRL(tiny_recipe()).learn(*pictures([0, 1], each=80))
     before = kept_state(learner)
     done = learner.review(pictures([1], each=19)[0], label=1)
-    assert done.reason == "19 images are too few to learn class 1 again: 20 or more are needed"
+    assert done.reason == "19 images are too few to learn their class again: 20 or more are needed"
     assert unchanged(before, learner)
     assert learner.review(pictures([1], each=20)[0], label=1).label == 1
 

@@ -171,6 +171,13 @@ def test_doubtful_classes_are_left_and_named(
     assert f'ICTRL.load("{out}/review/learner.safetensors")' in output
 
 
+def test_classes_with_too_few_images_are_not_counted_as_mistaken(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ictrl.learner.LEAST_AGAIN", 2.0)
+    entry = review(out, 1, DOUBTFUL)["cycles"][1]
+    assert all(seen["few"] and "too few to learn their class again" in seen["reason"] for seen in entry["classes"])
+    assert entry["recognised"] is None
+
+
 def test_wrong_inputs_are_one_line(
     out: Path, finished: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

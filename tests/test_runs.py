@@ -306,7 +306,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
     assert main(["resume", str(out)]) == 1
     newest = out / "checkpoint" / "task-003-epoch-00003.safetensors"
     said = capsys.readouterr().err
-    assert said == f"error: {newest}: No space left on device. What was written before is good.\n"
+    why = "No space left on device. What was written before is good."
+    assert said == f"error: Expected to read and write {newest} but could not: {why}\n"
     assert {path: path.read_bytes() for path in (out / "checkpoint").iterdir()} == before
     monkeypatch.undo()
     results, _ = resume(out)

@@ -98,7 +98,9 @@ def test_a_study_is_planned_line_by_line_and_seed_by_seed(study: Study, tmp_path
     assert [item.recipe.objective.lambda_new for item in planned] == [3.0, 3.0, 10.0]
     assert [item.recipe.seed for item in planned] == [0, 1, 0]
     assert planned[2].recipe.anchors == replace(planned[0].recipe.anchors, replayed=0.0)
-    assert planned[0].recipe.data.root == str(Path("here").resolve())
+    assert planned[0].recipe.data.root is None  # the digits are embedded
+    mnist = replace(study, lines=[replace(study.lines[0], recipe=load_recipe("paper-mnist-5"))])
+    assert plan(mnist, tmp_path, root="here")[0].recipe.data.root == str(Path("here").resolve())
     assert [item.recipe.game.epochs for item in planned] == [1, 1, 1]
     assert [item.seed for item in plan(study, tmp_path, seeds=[7])] == [7, 7]
 
@@ -373,3 +375,20 @@ def test_the_command(
     assert "The paper's main table" in capsys.readouterr().out
     assert main([*arguments, "--jobs", "0"]) == 2
     assert main(["study", "nothing"]) == 2
+
+
+def test_the_command_refuses_before_it_does_or_shows_anything(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["study", str(tmp_path / "lambda.toml"), "--out", str(tmp_path / "out"), "--only", "λ = 10"]
+    (tmp_path / "taken").touch()
+    assert main([*arguments, "--publish", str(tmp_path / "taken")]) == 1
+    assert not (tmp_path / "out").exists()  # no run was begun whose results have no place
+    assert main(arguments) == 0
+    text = (tmp_path / "lambda.toml").read_text(encoding="utf-8")
+    (tmp_path / "lambda.toml").write_text(text.replace("lambda_new = 10.0", "lambda_new = 11.0"), encoding="utf-8")
+    capsys.readouterr()
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert "another recipe (objective.lambda_new: 10.0 → 11.0)" in said.err
+    assert said.out == ""  # no table of what the file no longer says

@@ -101,20 +101,24 @@ def resume(
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
     device: str | None = None,
+    root: Path | None = None,
 ) -> tuple[dict[str, Any], ICTRL]:
-    """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been."""
+    """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been. Data that has
+    moved is read from `root`."""
     with RunFolder.reopen(out) as folder:
-        recipe = folder.recipe()
+        recipe = _moved(folder.recipe(), root)
         position = folder.position(device)
         dataset, tasks = _stream(recipe)
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
-def evaluate(out: Path, device: str | None = None, listener: Listener | None = None) -> dict[str, Any]:
+def evaluate(
+    out: Path, device: str | None = None, listener: Listener | None = None, root: Path | None = None
+) -> dict[str, Any]:
     """Measure the newest learner of a run again, under both protocols; what `results.json` holds of the rest stays."""
     folder = RunFolder.existing(out)
     recipe, position = folder.recipe(), folder.learned(device)
-    dataset, tasks = run_data(folder)
+    dataset, tasks = run_data(folder, root)
     (listener or Listener()).on_begin(position, dataset, tasks)
     measured = Measured(**json.loads(position.notes["measured"]))
     measure(position.learner, tasks[: position.done], measured)
@@ -127,12 +131,13 @@ def evaluate(out: Path, device: str | None = None, listener: Listener | None = N
 
 def run_data(folder: RunFolder, root: Path | None = None) -> tuple[Dataset, list[Task]]:
     """The data that a run was begun with, from where it was or from `root`; other data is refused."""
-    recipe = folder.recipe()
-    if root is not None:
-        recipe = replace(recipe, data=replace(recipe.data, root=str(root)))
-    dataset, tasks = _stream(recipe)
+    dataset, tasks = _stream(_moved(folder.recipe(), root))
     folder.check_data(fingerprint(tasks))
     return dataset, tasks
+
+
+def _moved(recipe: Recipe, root: Path | None) -> Recipe:
+    return recipe if root is None else replace(recipe, data=replace(recipe.data, root=str(root.resolve())))
 
 
 def fingerprint(tasks: list[Task]) -> dict[str, Any]:

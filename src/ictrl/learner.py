@@ -65,6 +65,8 @@ class Review:
     """what the images were taken for"""
     reason: str | None
     """why nothing was changed"""
+    few: bool = False
+    """whether they were too few to learn from, whatever they were taken for"""
 
 
 class ICTRL:
@@ -185,7 +187,8 @@ class ICTRL:
         least = max(self.recipe.memory.neighbours, round(LEAST_AGAIN * int(self.memory[again].count)))
         if len(X) < least:  # a game on a few images would spoil what many have taught
             few = "1 image is" if len(X) == 1 else f"{len(X)} images are"
-            return Review(None, seen, f"{few} too few to learn class {again} again: {least} or more are needed")
+            reason = f"{few} too few to learn their class again: {least} or more are needed"
+            return Review(None, seen, reason, few=True)
         if label is None and certain and seen.doubt:
             return Review(None, seen, seen.doubt)
         label = again

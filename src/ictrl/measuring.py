@@ -195,7 +195,8 @@ def versions() -> dict[str, str]:
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device}, {torch.cuda.get_device_name(device)}"
-    return f"{device}, {platform.machine()}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{device}, {platform.machine()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _rounded(value: Any) -> Any:

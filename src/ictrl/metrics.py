@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ictrl.errors import InputError
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -69,7 +71,7 @@ def frechet_distance(one: Float[Tensor, "n d"], other: Float[Tensor, "m d"]) -> 
     9.0
     """
     if min(len(one), len(other)) < 2:
-        raise ValueError(f"Expected at least 2 features in each set but got {len(one)} and {len(other)}.")
+        raise InputError(f"Expected at least 2 images in each set but got {len(one)} and {len(other)}.")
     mean_1, F_1 = _moments(one)
     mean_2, F_2 = _moments(other)
     common = torch.linalg.svdvals(F_1 @ F_2.T).sum()

@@ -148,7 +148,7 @@ def transcription_rates(S: Float[Tensor, "2 k d d"], n: Float[Tensor, "2 k"], ep
     except _CholeskyError as failure:
         sets = ("Z", "Z_hat", "Z and Z_hat")
         place = f"class {failure.index % k} of {sets[failure.index // k]}" if failure.index < 3 * k else "all classes"
-        raise NonFiniteError(f"{failure.reason} ({place})") from None
+        raise NonFiniteError(f"{failure.reason} ({place}).") from None
     each, both, whole = rates.split([2 * k, k, 2])
     R = each.view(2, k)
     reduction, reduction_hat = (whole - _weighted(R, n)).unbind()

@@ -51,7 +51,8 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
             )
         return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Expected a {what} file{purpose} but could not read {name}: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"Expected a {what} file{purpose} but could not read {name}: {reason}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
 

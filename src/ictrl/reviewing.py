@@ -101,12 +101,14 @@ def review(
     *,
     joint: Path | None = None,
     device: str | None = None,
+    root: Path | None = None,
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Review every class of a finished run `cycles` times in all; returns what review.json holds.
 
-    `joint` is the folder of a run that learned the same classes at once, whose accuracy is put beside. Where `stop`
+    `joint` is the folder of a run that learned the same classes at once, whose accuracy is put beside. Data that has
+    moved is read from `root`. Where `stop`
     gives True after a class, `Stopped` is raised and nothing is lost.
     """
     listener = listener or Listener()
@@ -117,7 +119,7 @@ def review(
         position, progress = _position(folder, manner, device)
         learner = position.learner
         learner.recipe = manner.recipe(folder.recipe())
-        dataset, tasks = run_data(folder)
+        dataset, tasks = run_data(folder, root)
         tasks = near(tasks, learner.device)
         if len(learner.memory) != sum(len(task.classes) for task in tasks):
             raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
@@ -222,18 +224,22 @@ def _described(label: int, reviewed: Review) -> dict[str, Any]:
         "share": round(seen.share, 4),
         "changed": reviewed.label,
         "reason": reviewed.reason,
+        "few": reviewed.few,
     }
 
 
 def _measured(
     learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]], told: bool = False
 ) -> dict[str, Any]:
-    """Accuracy on all test images under both protocols, and the share of classes that were recognised untold."""
+    """Accuracy on all test images under both protocols, and the share of classes that were recognised untold, of those
+    with enough images to learn from."""
     accuracy = {}
     features = features_of(learner, tasks)
     for protocol, decided in both_protocols(learner, features, reencoded(features)).items():
         true, predicted = (torch.cat(parts) for parts in zip(*decided))
         accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
-    recognised = [entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes]
+    recognised = [
+        entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes if not entry.get("few")
+    ]
     share = sum(recognised) / len(recognised) if recognised and not told else None
     return {"cycle": cycle, **accuracy, "recognised": share, "classes": classes}

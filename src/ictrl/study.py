@@ -145,7 +145,7 @@ def plan(
     for line in study.lines:
         for seed in seeds or line.seeds:
             recipe = replace(line.recipe, seed=seed, device=device or line.recipe.device)
-            if root is not None:
+            if root is not None and recipe.data.name != "digits":  # which are embedded
                 recipe = replace(recipe, data=replace(recipe.data, root=str(Path(root).resolve())))
             planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
     return planned

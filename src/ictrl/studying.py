@@ -42,8 +42,7 @@ def carry_out(
     One after another they are watched by listeners; several at once by `glance`, which is called now and then. A run
     that fails holds up no other; an error in the end says which did.
     """
-    for item in planned:
-        _check_same(item)
+    check_planned(planned)
     make_folder(out)
     alike = Counter(beginning(item.recipe) for item in planned)
     shared = {
@@ -78,15 +77,16 @@ def carry_out(
         )
 
 
-def _check_same(item: Planned) -> None:
+def check_planned(planned: list[Planned]) -> None:
     """A folder from another time holds a run of this very recipe, or is in the way."""
-    config = item.folder / "config.toml"
-    changed = differences(load_recipe(config), item.recipe) if config.exists() else []
-    if changed:
-        raise InputError(
-            f"Expected {item.folder} to be a run of this study but it was begun with another recipe "
-            f"({'; '.join(changed)}): remove it, or choose another --out."
-        )
+    for item in planned:
+        config = item.folder / "config.toml"
+        changed = differences(load_recipe(config), item.recipe) if config.exists() else []
+        if changed:
+            raise InputError(
+                f"Expected {item.folder} to be a run of this study but it was begun with another recipe "
+                f"({'; '.join(changed)}): remove it, or choose another --out."
+            )
 
 
 def _do(

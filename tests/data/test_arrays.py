@@ -52,6 +52,7 @@ def test_channels_last_and_grey_and_a_column_of_labels(tmp_path: Path) -> None:
         ({"x_train": np.array([{}, 1], dtype=object)}, "holds arrays of Python objects"),
         ({"y_test": np.array(["a", {}], dtype=object)}, "holds arrays of Python objects"),
         ({"x_train": IMAGES.astype(np.float32)}, "Expected uint8 images .* as x_train .* but got float32"),
+        ({"x_train": np.full(IMAGES.shape, np.nan)}, "but got float64 with NaN in it: scale and convert"),
         ({"x_train": IMAGES[0, 0]}, r"Expected x_train .* but got \(8, 8\)"),
         ({"x_train": IMAGES[:, [0, 1]]}, r"Expected x_train .* but got \(6, 2, 8, 8\)"),
         ({"x_test": IMAGES[:0]}, "Expected images as x_test .* but got none"),
@@ -84,6 +85,8 @@ def test_wrong_files(tmp_path: Path) -> None:
     for name in ("cut", "foreign", "empty"):
         with pytest.raises(InputError, match=rf"Expected an \.npz file .*{name}\.npz"):
             load(tmp_path / f"{name}.npz")
+    with pytest.raises(InputError, match=r"foreign\.npz holds something else"):
+        load(tmp_path / "foreign.npz")
     with pytest.raises(InputError, match="is not there"):
         load(tmp_path / "absent.npz")
     with pytest.raises(InputError, match="is a folder"):

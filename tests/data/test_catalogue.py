@@ -60,3 +60,16 @@ def test_what_only_a_reader_needs_is_not_imported_before() -> None:
     slow = ("PIL", "pooch", "requests", "sklearn", "datasets")
     code = f"import ictrl.data, sys; print([name for name in {slow} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_root_for_the_embedded_digits_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Expected no data.root for the embedded digits .* the recipe pictures"):
+        load_dataset(DataConfig(name="digits", root=str(tmp_path)), image_size=8, channels=1)
+
+
+def test_where_own_data_was_meant_the_error_names_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="for pictures of your own give --data.name folder"):
+        load_dataset(DataConfig(name="cifar10", root=str(tmp_path)), image_size=32, channels=3)
+    (tmp_path / "mine.npz").touch()
+    with pytest.raises(InputError, match="is a file: for arrays in an .npz file give --data.name npz"):
+        load_dataset(DataConfig(name="folder", root=str(tmp_path / "mine.npz")), image_size=32, channels=3)

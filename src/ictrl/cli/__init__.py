@@ -3,6 +3,7 @@
 `main` reads a command, runs it and turns what goes wrong into one line and an exit code.
 """
 
+import errno
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipefiles import load_recipe
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 DESCRIPTION = """Learn image classes one task after another, without keeping an old image. Begin with `ictrl run`.
 
@@ -58,7 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'a file'}: {error.strerror}. What was written before is good."
+        before = " What was written before is good." if error.errno in DISK else ""
+        return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
     return str(error)
 
 

@@ -112,12 +112,13 @@ class DataShowCommand:
         dataset = load_dataset(self.data, network.image_size, network.channels)
         tasks = split_tasks(dataset, self.data)
         console = open_console()
-        console.print(stream_table(describe_stream(tasks)))
+        held_out = "validation" if self.data.validation else "test"
+        console.print(stream_table(describe_stream(tasks), held_out))
         cut = f"{counted(len(dataset.class_names), 'class', 'classes')} in {counted(len(tasks), 'task', 'tasks')}"
         images, test_images = sum(len(task.rows) for task in tasks), sum(len(task.test_rows) for task in tasks)
         console.print(
             f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {cut}, "
-            f"{images:,} training and {test_images:,} test images."
+            f"{images:,} training and {test_images:,} {held_out} images."
         )
         if dataset.skipped:
             console.print(f"\n{counted(len(dataset.skipped), 'file was', 'files were')} skipped:")
@@ -149,12 +150,12 @@ def recipe_or_dataset(name: str) -> Recipe:
     )
 
 
-def stream_table(summaries: Sequence[TaskSummary]) -> Table:
-    """A row a task; beside each class the number of its training and test images."""
+def stream_table(summaries: Sequence[TaskSummary], held_out: str) -> Table:
+    """A row a task; beside each class the number of its training images and of those held out."""
     table = Table("task", box=None, pad_edge=False)
-    for title in ("training", "test"):
+    for title in ("training", held_out):
         table.add_column(title, justify="right")
-    table.add_column("classes (training + test images)")
+    table.add_column(f"classes (training + {held_out} images)")
     for summary in summaries:
         classes = []
         for label, name, images, test_images in zip(

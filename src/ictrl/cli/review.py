@@ -42,6 +42,8 @@ class ReviewCommand:
     manner: Annotated[Manner, tyro.conf.arg(name="")] = field(default_factory=Manner)
     joint: Path | None = None
     """a run that learned all classes in one task, to compare with"""
+    root: Path | None = None
+    """where the data lies now, if it has moved"""
     device: str | None = None
     """another device than the recipe's"""
 
@@ -55,6 +57,7 @@ class ReviewCommand:
                     self.manner,
                     joint=self.joint,
                     device=self.device,
+                    root=self.root,
                     listener=watch,
                     stop=stop,
                 )

@@ -80,6 +80,8 @@ class RunCommand:
 class ResumeCommand:
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """folder of the run"""
+    root: Path | None = None
+    """where the data lies now, if it has moved"""
     device: str | None = None
     """another device than the recipe's; the results then differ in their last digits"""
     tensorboard: bool = False
@@ -89,7 +91,7 @@ class ResumeCommand:
         console = open_console()
         with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
             try:
-                results, learner = experiment.resume(self.run, watch, stop, self.device)
+                results, learner = experiment.resume(self.run, watch, stop, self.device, self.root)
             except KeyboardInterrupt:
                 raise Stopped(stopped_line(self.run)) from None
         finish(console, results, learner, self.run)
@@ -99,11 +101,13 @@ class ResumeCommand:
 class EvaluateCommand:
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """folder of the run"""
+    root: Path | None = None
+    """where the data lies now, if it has moved"""
     device: str | None = None
     """another device than the recipe's"""
 
     def execute(self) -> None:
-        results = experiment.evaluate(self.run, self.device, Warnings())
+        results = experiment.evaluate(self.run, self.device, Warnings(), self.root)
         console = open_console()
         done = len(results["memory"]["seen"])
         table = Table("task", "classes", box=None, pad_edge=False)
@@ -115,7 +119,8 @@ class EvaluateCommand:
                 str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in row)
             )
         table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in PROTOCOLS))
-        console.print(f"Accuracy on the test images of each task after {done} of {len(results['tasks'])} tasks\n")
+        images = results["measured_on"]
+        console.print(f"Accuracy on the {images} of each task after {done} of {len(results['tasks'])} tasks\n")
         console.print(table)
 
 
@@ -190,9 +195,11 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
             str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in seen)
         )
     for name in ("average", "forgetting"):
-        table.add_row(name, "", *(f"{results[protocol][name]:.3f}" for protocol in protocols))
+        values = (round(results[protocol][name], 3) + 0.0 for protocol in protocols)  # never -0.000
+        table.add_row(name, "", *(f"{value:.3f}" for value in values))
     kept, replaced = results["memory_bytes"], results["image_bytes"]
-    console.print(f"\nAccuracy over all classes seen so far ({sum(results['test_images'])} test images in the end)\n")
+    images = f"{sum(results['test_images'])} {results['measured_on']}"
+    console.print(f"\nAccuracy over all classes seen so far (on {images} in the end)\n")
     console.print(table)
     console.print(
         "\nmemory: from what the learner kept alone\n"
@@ -203,7 +210,7 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
         f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
         f"({kept / replaced:.0%}), and two networks of {results['parameters']:,} parameters together."
     )
-    console.print("The moments of a class take the same space however many images it has.")
+    console.print("The moments of a class take no more space however many images it has.")
     replay = results["replay"][-1]
     console.print(
         f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."

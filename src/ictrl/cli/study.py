@@ -14,8 +14,9 @@ from ictrl.cli.output import open_console
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment import Stopped
+from ictrl.files import make_folder
 from ictrl.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
-from ictrl.studying import carry_out
+from ictrl.studying import carry_out, check_planned
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 
@@ -77,6 +78,9 @@ class StudyCommand:
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
         planned = plan(study, out, root=self.root, device=self.device, seeds=self.seeds)
+        check_planned(planned)
+        if self.publish is not None:  # better refused now than after hours
+            make_folder(self.publish / study.name)
         left = sum(not item.finished for item in planned)
         console.print(study.description, soft_wrap=True)
         console.print(f"Runs: {len(planned)}, still to be done: {left}; written to {out}.", soft_wrap=True)

@@ -56,7 +56,9 @@ def _load(path: Path) -> list[tuple[Named, Named]]:
     except InputError:
         raise
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "arrays of Python objects" if "allow_pickle" in str(error) else f"something else ({error})"
+        reason = f"something else ({error})"
+        if "allow_pickle" in str(error):  # NumPy says so of every file that it does not know
+            reason = "arrays of Python objects" if zipfile.is_zipfile(path) else "something else"
         raise InputError(
             f"Expected an .npz file with arrays of numbers but {path} holds {reason}: write it with numpy.savez."
         ) from None
@@ -75,8 +77,9 @@ def _part(images: Named, labels: Named, path: Path) -> tuple[UInt8[Tensor, "n c 
 
 def _images(name: str, array: NDArray[Any], path: Path) -> UInt8[Tensor, "n c h w"]:
     if array.dtype != np.uint8:
+        gaps = " with NaN in it" if array.dtype.kind == "f" and np.isnan(array).any() else ""
         raise InputError(
-            f"Expected uint8 images (0 to 255) as {name} in {path} but got {array.dtype}: scale and convert."
+            f"Expected uint8 images (0 to 255) as {name} in {path} but got {array.dtype}{gaps}: scale and convert."
         )
     if array.ndim == 3:
         array = array[:, None]

@@ -38,8 +38,8 @@ def list_datasets(root: Path | None = None) -> list[Listing]:
         Listing("fashion-mnist", "articles of clothing", 10, 60000, 10000, 28, 1, here["fashion-mnist"]),
         Listing("cifar10", "small photographs of animals and vehicles", 10, 50000, 10000, 32, 3, here["cifar10"]),
         Listing("cifar100", "small photographs of a hundred things", 100, 50000, 10000, 32, 3, here["cifar100"]),
-        Listing("folder", "your own pictures, a folder a class: --data.root FOLDER"),
-        Listing("npz", "your own arrays: --data.root FILE.npz"),
+        Listing("folder", "your own pictures, a folder a class: ictrl run pictures --data.root FOLDER"),
+        Listing("npz", "your own arrays: ictrl run pictures --data.name npz --data.root FILE.npz"),
         Listing("hub", "a Hugging Face dataset: --data.hub-name NAME (pip install datasets)", present=hub),
     ]
 
@@ -49,6 +49,11 @@ def load_dataset(data: DataConfig, image_size: int, channels: int) -> Dataset:
     if data.name == "digits":
         from ictrl.data.digits import read_digits
 
+        if data.root:
+            raise InputError(
+                f"Expected no data.root for the embedded digits but got {data.root}: for pictures of your own take the "
+                "recipe pictures, or give --data.name folder as well."
+            )
         return read_digits(image_size, channels)
     if data.name == "folder":
         from ictrl.data.folder import read_folder

@@ -24,7 +24,10 @@ LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 def read_folder(root: Path, test_share: float, image_size: int, channels: int) -> Dataset:
     """Every picture below the folder that can be read; the others are named in the dataset's `skipped`."""
     if not root.is_dir():
-        raise InputError(f"Expected a folder {LAYOUT} but {root} is {'a file' if root.exists() else 'not there'}.")
+        found = "not there"
+        if root.exists():
+            found = "a file: for arrays in an .npz file give --data.name npz" if root.suffix == ".npz" else "a file"
+        raise InputError(f"Expected a folder {LAYOUT} but {root} is {found}.")
     train, test = root / "train", root / "test"
     if train.is_dir() and test.is_dir():
         return _read_parts(root, train, test, image_size, channels)

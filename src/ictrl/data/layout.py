@@ -40,4 +40,5 @@ def not_there(name: str, root: Path, layouts: Sequence[Layout], root_given: bool
             if len(missing) < len(layout.files):
                 found = f"{', '.join(missing)} is missing in {root / folder}"
     download = f"run `ictrl data download {name}`{' and leave out data.root' if root_given else ''}"
-    return InputError(f"Expected {' or else '.join(wanted)} but {found}: {download}, or put them there.")
+    own = "; for pictures of your own give --data.name folder" if root_given else ""
+    return InputError(f"Expected {' or else '.join(wanted)} but {found}: {download}, or put them there{own}.")

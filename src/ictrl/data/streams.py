@@ -185,6 +185,10 @@ def _check_enough(dataset: Dataset, label: int, left: int, share: float) -> None
     if left < FEWEST:
         total = int((dataset.labels == label).sum())
         raise InputError(
-            f"Expected at least {FEWEST} training images of class {label} ({dataset.class_names[label]}) but a share "
-            f"of {share:g} leaves {left} of {total}: raise data.subset or data.halved_share, or add images."
+            f"Expected at least {FEWEST} training images of class {label} ({dataset.class_names[label]}) but "
+            + (
+                f"a share of {share:g} leaves {left} of {total}: raise data.subset or data.halved_share, or add images."
+                if share < 1
+                else f"there is {total}, beside those held out to test: add images."
+            )
         )

@@ -10,7 +10,7 @@ def kept_bytes(run: RunRecord) -> Figure:
     return Figure(
         "memory",
         "Memory against the images it replaces",
-        f"{kept / replaced:.1%} of the images' bytes. The moments of a class take the same space however many images "
+        f"{kept / replaced:.1%} of the images' bytes. The moments of a class take no more space however many images "
         f"it has. The two networks, of {run.results['parameters']:,} parameters, come on top and do not grow.",
         level_bars(
             [

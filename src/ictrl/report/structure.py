@@ -24,8 +24,10 @@ def block_map(run: RunRecord, memory: Memory) -> Figure:
     Z, sizes = drawn_features(memory)
     similarity = (Z @ Z.T).abs().numpy()
     own = np.repeat(np.arange(len(sizes)), sizes)
-    within, between = (float(similarity[mask].mean()) for mask in (own[:, None] == own, own[:, None] != own))
-    means = f"{within:.2f} within a class" + (f" and {between:.2f} between classes" if len(sizes) > 1 else "")
+    same = own[:, None] == own
+    means = f"{similarity[same].mean():.2f} within a class"
+    if len(sizes) > 1:
+        means += f" and {similarity[~same].mean():.2f} between classes"
     return Figure(
         "blocks",
         "|Z Zᵀ|, sorted by class",
