@@ -214,12 +214,16 @@ def print_results(console: Console, results: dict[str, Any]) -> None:
     replay = results["replay"][-1]
     console.print(
         f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
-        + (" Where this is low, memory fades: try more epochs or another rate." if replay < REPLAY_WELL else "")
+        + (
+            " Where this is low, memory fades: try another --game.epochs or --game.learning-rate."
+            if replay < REPLAY_WELL
+            else ""
+        )
     )
     if results["memory"]["last"] < results["floor"]["last"] - BELOW:
         console.print(
             "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
-            "has learned. More images a class, fewer epochs or stronger anchors may help."
+            "has learned. More images a class, another rate or other anchors may help."
         )
     console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
 
