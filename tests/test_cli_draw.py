@@ -56,6 +56,16 @@ def test_a_walk_has_a_row_a_direction(
         assert torch.equal(row, walk(learner, 3, direction, steps=5)[:, 0])
 
 
+@pytest.mark.parametrize("command", ["walk", "sample"])
+def test_what_memory_draws_badly_is_warned_of(
+    command: str, short_run: Path, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for share, words in ((0.79, "warning: only 79% of what memory replays of all classes is recognised"), (0.8, "")):
+        monkeypatch.setattr("ictrl.cli.use.replay_recognised", lambda learner, share=share: share)
+        assert call(command, short_run, "--label", "3", "-o", "drawn.png", "--device", "cpu") == 0
+        assert (words in said) if (said := capsys.readouterr().err) else not words
+
+
 def test_a_walk_along_one_direction_from_a_learner_file(
     short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from ictrl import drawing
 from ictrl.cli.output import open_console
-from ictrl.cli.use import Run, check_png, find_label, open_learner, read_pictures, refuse_unread, write_sheet
+from ictrl.cli.use import (
+    Run,
+    check_png,
+    find_label,
+    open_learner,
+    read_pictures,
+    refuse_unread,
+    warn_of_replay,
+    write_sheet,
+)
 from ictrl.errors import InputError
 from ictrl.experiment import run_data
 from ictrl.inputs import whole_number
@@ -93,6 +102,7 @@ class WalkCommand:
         along = f"direction {chosen[0]}" if len(chosen) == 1 else f"its {len(chosen)} widest directions"
         span = f"from -{self.sigmas:g}σ to {self.sigmas:g}σ around the mean"
         open_console().print(f"Class {names[label]} along {along}, {span}, from memory: {self.out}")
+        warn_of_replay(learner)
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,7 @@ class SampleCommand:
         replayed = "1 picture" if self.n == 1 else f"{self.n} pictures"
         along = "" if self.direction is None else f" along direction {self.direction}"
         open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
-        recognised = replay_recognised(learner)
-        if recognised < REPLAY_WELL:
-            hint = "the decoder has not learned to draw them well"
-            print(f"warning: only {recognised:.0%} of what memory replays is recognised: {hint}.", file=sys.stderr)
+        warn_of_replay(learner)
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,17 @@ class Prediction:
 
     file: Path
     residuals: list[tuple[int, float]]
+
+
+def warn_of_replay(learner: ICTRL) -> None:
+    """Where the decoder has not learned to draw, pictures from memory are noise."""
+    recognised = replay_recognised(learner)
+    if recognised < REPLAY_WELL:
+        hint = "the decoder has not learned to draw them well"
+        print(
+            f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.",
+            file=sys.stderr,
+        )
 
 
 def open_learner(run: Path, device: str) -> tuple[ICTRL, dict[int, str]]:
