@@ -395,6 +395,22 @@ def test_a_run_can_be_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.
     assert resume(tmp_path / "run")[0]["complete"]
 
 
+@pytest.mark.parametrize("command", ["resume", "evaluate", "review"])
+def test_data_that_has_moved_is_found_by_root(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for label in range(2):
+        (tmp_path / "own" / str(label)).mkdir(parents=True)
+        for i in range(12):
+            Image.effect_noise((8, 8), 20 + 60 * label).save(tmp_path / "own" / str(label) / f"{i}.png")
+    out = tmp_path / "run"
+    run(quick(data=DataConfig(name="folder", root=str(tmp_path / "own"), tasks=2)), out)
+    (tmp_path / "own").rename(tmp_path / "moved")
+    assert main([command, str(out)]) == 2
+    assert f"{tmp_path / 'own'} is not there" in capsys.readouterr().err
+    assert main([command, str(out), "--root", str(tmp_path / "moved")]) == 0
+    shutil.rmtree(tmp_path / "moved" / "1")
+    assert main([command, str(out), "--root", str(tmp_path / "moved")]) == 2  # other data is no moved data
+
+
 def test_a_run_keeps_a_sheet_a_task_and_the_drift_of_every_class(undisturbed: Path) -> None:
     sheets = {path.stem: read_sheet(path) for path in (undisturbed / "pictures").iterdir()}
     assert sorted(sheets) == [*(f"after-task-{number:03d}" for number in range(1, 6)), "originals"]
