@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ictrl.objectives import encoder_objective, transcription_terms
-from ictrl.rates import class_layout
+from ictrl.theory.objectives import encoder_objective, transcription_terms
+from ictrl.theory.rates import class_layout
 
 FASTER_THAN_PLAIN = 5.0  # at least, at n = 4000, k = 10, d = 128
 SLOWER_AT_100_CLASSES = 5.0  # at most, from k = 10 to k = 100 at n = 8000

@@ -20,10 +20,10 @@ from typing import Any
 
 from ictrl import load_recipe
 from ictrl.config import Recipe
-from ictrl.experiment import run
-from ictrl.recipefiles import differences, recipe_from_table
+from ictrl.experiment.run import run
+from ictrl.recipes.reader import differences, recipe_from_table
 from ictrl.report import overview
-from ictrl.study import HEADER, Study, load_study, read_published, study_names, table
+from ictrl.experiment.study import HEADER, Study, load_study, read_published, study_names, table
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("digits", "digits-paper")

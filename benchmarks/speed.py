@@ -26,18 +26,18 @@ import torch
 from rates import plain_rate
 from torch import Tensor, nn
 
-import ictrl.capture
-import ictrl.game
+import ictrl.training.graphs
+import ictrl.training.game
 import ictrl.kernels
 from ictrl.config import AnchorsConfig
-from ictrl.experiment import run
-from ictrl.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
-from ictrl.memory import Gaussians
-from ictrl.networks import Decoder, Encoder
-from ictrl.objectives import Terms
-from ictrl.players import Players
-from ictrl.rates import class_layout
-from ictrl.recipefiles import load_recipe, recipe_with
+from ictrl.experiment.run import run
+from ictrl.training.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
+from ictrl.memory.store import Gaussians
+from ictrl.nets.dcgan import Decoder, Encoder
+from ictrl.theory.objectives import Terms
+from ictrl.training.players import Players
+from ictrl.theory.rates import class_layout
+from ictrl.recipes.reader import load_recipe, recipe_with
 
 DOCS = Path(__file__).parent.parent / "docs"
 IMAGES, SIDE, WIDTH, D = 10_000, 32, 64, 128
@@ -58,12 +58,12 @@ def step_flops(new: int, old: int, d: int = D, anchored: bool = False) -> float:
 @contextmanager
 def plain_path() -> Iterator[None]:
     """PyTorch's own operations, launched one by one."""
-    calls = ictrl.capture.PLAIN_CALLS
-    ictrl.capture.PLAIN_CALLS, ictrl.kernels.ENABLED = 10**9, False
+    calls = ictrl.training.graphs.PLAIN_CALLS
+    ictrl.training.graphs.PLAIN_CALLS, ictrl.kernels.ENABLED = 10**9, False
     try:
         yield
     finally:
-        ictrl.capture.PLAIN_CALLS, ictrl.kernels.ENABLED = calls, True
+        ictrl.training.graphs.PLAIN_CALLS, ictrl.kernels.ENABLED = calls, True
 
 
 def players(precision: torch.dtype, d: int = D) -> Players:
@@ -383,7 +383,7 @@ def digits_step(rounds: int) -> dict[str, float]:
 
         return step
 
-    ours = ictrl.game.transcription_terms
+    ours = ictrl.training.game.transcription_terms
     Z, Z_hat = (
         nn.functional.normalize(torch.randn(len(y), network.feature_dim, generator=generator)) for _ in range(2)
     )
@@ -396,7 +396,7 @@ def digits_step(rounds: int) -> dict[str, float]:
     sides, seconds = {"ours": side(plain=False), "plain": side(plain=True)}, {"ours": [], "plain": []}
     for turn in range(rounds + 1):
         for name, step in sides.items():
-            ictrl.game.transcription_terms = (
+            ictrl.training.game.transcription_terms = (
                 ours
                 if name == "ours"
                 else lambda Z, Z_hat, layout, old_classes, eps_sq: plain_terms(Z, Z_hat, y, old + 2, old_classes)
@@ -405,7 +405,7 @@ def digits_step(rounds: int) -> dict[str, float]:
             step()
             if turn:  # the first one warms up
                 seconds[name].append(time.perf_counter() - start)
-    ictrl.game.transcription_terms = ours
+    ictrl.training.game.transcription_terms = ours
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 

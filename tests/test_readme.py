@@ -11,8 +11,8 @@ import pytest
 
 import ictrl
 from ictrl.cli import main
-from ictrl.recipefiles import load_recipe, reached, recipe_to_table, recipe_with
-from ictrl.study import load_study, read_published
+from ictrl.recipes.reader import load_recipe, reached, recipe_to_table, recipe_with
+from ictrl.experiment.study import load_study, read_published
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,15 +1,22 @@
 """Every setting, once: frozen dataclasses, one per concern.
 
+A `Recipe` is a method with its settings, a stream of tasks, and a run. Methods bring their own settings: each is a
+subclass of `MethodConfig`, known by its name as soon as it is defined, so that recipe files and command line find it.
+Those of i-CTRL are here; training is described by one kind of stage, of which there are two, `first` and `later`.
+
 The defaults are the paper's settings for CIFAR-10 with what has mostly proved best from memory alone
-(docs/experiments.md): a smaller λ, anchors, transport, more samples, averaged weights, a Gaussian classifier. What
-depends on the pictures, such as mirroring and turning them, is off. Recipes (`recipefiles`) say what they change.
+(experiments/README.md): a smaller λ, feature distillation, drift compensation, more samples, an EMA of the weights, a
+Gaussian classifier. What depends on the pictures, such as mirroring and rotating them, is off. Recipes say what they
+change.
 """
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from ictrl.errors import ConfigError
+
+# Networks
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,8 @@ class NetworkConfig:
     """1 for grey images, 3 for colour"""
     width: int = 64
     """channels of the layer next to the image; they double from layer to layer, up to eight times this"""
+    decoder_width: int | None = None
+    """the same for the decoder; None: as wide as the encoder. The authors' decoder (512-256-128) has 128"""
     feature_dim: int = 128
     """d, the number of features"""
 
@@ -29,46 +38,121 @@ class NetworkConfig:
         _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")
         _require(self.channels >= 1, self, "channels", "at least 1")
         _require(self.width >= 1, self, "width", "at least 1")
+        _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
 
 
-@dataclass(frozen=True)
-class ObjectiveConfig:
-    """Weights of the terms of the game."""
+# Stages of training
 
-    lambda_new: float = 3.0
-    """λ, weight of the new classes' distance ΔR(Z_new, Ẑ_new) in every task but the first"""
-    lambda_first: float = 1.0
-    """the same in the first task, where the paper has no λ"""
-    gamma_old: float = 1.0
-    """γ, weight of the constraint ΔR(Z_old, Ẑ_old) on old memory"""
-    eps_sq: float = 1.0
-    """ε², the squared error up to which features are encoded"""
+
+@dataclass(frozen=True)
+class AugmentationConfig:
+    """What is done to a training image, at random, before a network sees it."""
+
+    mirror: bool = False
+    """mirror half of the images left to right"""
+    shifts: int = 0
+    """move each image by up to so many pixels up, down and sideways"""
+    rotations: bool = False
+    """turn each image by 0 to 3 quarters and learn each rotation as a class of its own, to be forgotten after the task:
+    features that tell rotations apart know more about classes to come"""
 
     def __post_init__(self) -> None:
-        _require(_finite(self.lambda_new) and self.lambda_new >= 0, self, "lambda_new", "at least 0")
-        _require(_finite(self.lambda_first) and self.lambda_first >= 0, self, "lambda_first", "at least 0")
-        _require(_finite(self.gamma_old) and self.gamma_old >= 0, self, "gamma_old", "at least 0")
-        _require(_finite(self.eps_sq) and self.eps_sq > 0, self, "eps_sq", "above 0")
+        _require(self.shifts >= 0, self, "shifts", "at least 0")
 
 
 @dataclass(frozen=True)
-class AnchorsConfig:
-    """Beyond the paper: what holds the players where they were while they learn a later task. 0 is off."""
+class StageConfig:
+    """One stage of training, the first task or any later one."""
 
-    new: float = 5.0
-    """what the encoder pays for ‖f(x) − f_before(x)‖² on the new task's images"""
-    replayed: float = 20.0
+    epochs: int = 120
+    """passes over the images of a task"""
+    batch: int | Literal["rule"] = 1000
+    """images per step, at most: 100 or 200 of each class learn more than 50. "rule", in later tasks of i-CTRL:
+    directions · samples · old classes · new classes, as the authors have it"""
+    learning_rate: float = 1e-4
+    """of every optimiser"""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    warmup: int = 0
+    """epochs at the beginning of a task during which the learning rate rises"""
+    ema: float = 10.0
+    """epochs over which the exponential moving average of the weights reaches back; it is what remains of a task.
+    0: the last weights"""
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+
+    def __post_init__(self) -> None:
+        _require(self.epochs >= 1, self, "epochs", "at least 1")
+        _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
+        _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
+        _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
+        _require(self.warmup >= 0, self, "warmup", "at least 0")
+        _require(_finite(self.ema) and self.ema >= 0, self, "ema", "at least 0")
+
+
+@dataclass(frozen=True)
+class WeightsConfig:
+    """Weights of the terms of the game (`theory/objectives.py`), none below 0: signs belong to the players.
+
+    Those of old classes do nothing in the first task, where there are none."""
+
+    lambda_new: float = 1.0
+    """λ, weight of the new classes' distance ΔR(Z_new, Ẑ_new)"""
+    gamma_old: float = 1.0
+    """γ, weight of the constraint ΔR(Z_old, Ẑ_old) on old memory"""
+    distill_new: float = 0.0
+    """feature distillation: what the encoder pays for ‖f(x) − f_before(x)‖² on the new task's images"""
+    distill_replayed: float = 0.0
     """the same on images replayed from memory"""
     loop: float = 0.0
     """what both players pay for ‖f(g(z)) − z‖² on features z drawn from memory"""
     redrawn: float = 0.0
-    """what the decoder pays for ‖g(z) − g_before(z)‖² a pixel on features z drawn from memory"""
+    """what the decoder pays for ‖g(z) − g_before(z)‖² per pixel on features z drawn from memory"""
 
     def __post_init__(self) -> None:
-        for name in ("new", "replayed", "loop", "redrawn"):
-            weight = getattr(self, name)
+        for name, weight in vars(self).items():
             _require(_finite(weight) and weight >= 0, self, name, "at least 0")
+
+
+@dataclass(frozen=True)
+class GameStageConfig(StageConfig):
+    """A stage of the minimax game: training, and the weights of its terms."""
+
+    weights: WeightsConfig = field(default_factory=WeightsConfig)
+
+
+# i-CTRL
+
+
+@dataclass(frozen=True)
+class GameConfig:
+    """The minimax game, whatever the task."""
+
+    eps_sq: float = 1.0
+    """ε², the squared error up to which features are encoded"""
+    beta1: float = 0.5
+    """Adam's first moment, of both optimisers"""
+    beta2: float = 0.999
+    """Adam's second moment"""
+    optimiser: Literal["kept", "fresh"] = "kept"
+    """Adam's moments after the first task, kept or begun afresh; with those kept, features were seen to move far in the
+    first epoch of the second task"""
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    """of the convolutions; auto: bfloat16 on a GPU, float32 elsewhere. Rates and weights are float32 in any case"""
+    replay: Literal["live", "frozen"] = "live"
+    """old memory decoded by the decoder as it is now (paper), or as it was when the task began (the authors' code)"""
+    resample: Literal["task", "step"] = "task"
+    """draw features from old memory once per task, or afresh each step"""
+
+    def __post_init__(self) -> None:
+        _require(_finite(self.eps_sq) and self.eps_sq > 0, self, "eps_sq", "above 0")
+        _require(0 <= self.beta1 < 1, self, "beta1", "at least 0 and below 1")
+        _require(0 <= self.beta2 < 1, self, "beta2", "at least 0 and below 1")
+        _require(self.optimiser in ("kept", "fresh"), self, "optimiser", '"kept" or "fresh"')
+        known = ("auto", "bfloat16", "float32")
+        _require(self.precision in known, self, "precision", '"auto", "bfloat16" or "float32"')
+        _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
+        _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
 
 
 @dataclass(frozen=True)
@@ -76,26 +160,26 @@ class MemoryConfig:
     """What is kept of a class, and how much of it is replayed."""
 
     directions: int = 12
-    """r, principal directions a class"""
+    """r, principal directions per class"""
     neighbours: int = 40
     """k, features that form the Gaussian of a direction"""
     samples: int = 40
     """m, features drawn from each Gaussian when old classes are replayed"""
-    transport: bool = True
+    drift_compensation: bool = True
     """beyond the paper: after each task, move the stored moments along with the encoder"""
-    transport_replayed: float = 0.0
-    """what images replayed from memory weigh beside the new ones when the transport is fitted; anchors hold them where
-    they were, so that they move less than the images they stand for"""
-    transport_ridge: float = 0.1
-    """pull of the transport towards the identity, as a share of the features' mean eigenvalue"""
+    compensation_replayed: float = 0.0
+    """what images replayed from memory weigh beside the new ones when the compensation is fitted; distillation holds
+    them where they were, so that they move less than the images they stand for"""
+    compensation_ridge: float = 0.1
+    """pull of the compensation towards the identity, as a share of the features' mean eigenvalue"""
 
     def __post_init__(self) -> None:
         _require(self.directions >= 1, self, "directions", "at least 1")
         _require(self.neighbours >= 2, self, "neighbours", "at least 2 (the mean of one is that feature itself)")
         _require(self.samples >= 1, self, "samples", "at least 1")
-        replayed = self.transport_replayed
-        _require(_finite(replayed) and replayed >= 0, self, "transport_replayed", "at least 0")
-        _require(_finite(self.transport_ridge) and self.transport_ridge > 0, self, "transport_ridge", "above 0")
+        replayed, ridge = self.compensation_replayed, self.compensation_ridge
+        _require(_finite(replayed) and replayed >= 0, self, "compensation_replayed", "at least 0")
+        _require(_finite(ridge) and ridge > 0, self, "compensation_ridge", "above 0")
 
 
 @dataclass(frozen=True)
@@ -109,10 +193,10 @@ class ClassifierConfig:
     energy: float | None = None
     """subspace: share of each class's variance that it keeps, from 0 to 1; needs components None"""
     pooled: float = 0.8
-    """gaussian: how much of the covariance is the mean over all classes, from 0 to 1"""
+    """gaussian: how much of the covariance is the mean over all classes, from 0 (QDA) to 1 (LDA)"""
     shrinkage: float = 0.2
     """gaussian: how much of the covariance is the same in all directions, above 0 and up to 1"""
-    mirrored: bool = False
+    mirror: bool = False
     """look at the mirror image of every image too, and add up what is seen; for pictures that may be mirrored"""
 
     def __post_init__(self) -> None:
@@ -128,72 +212,69 @@ class ClassifierConfig:
         _require(self.energy is None or 0 < self.energy <= 1, self, "energy", "above 0 and at most 1")
 
 
-@dataclass(frozen=True)
-class GameConfig:
-    """The minimax game on one task."""
+METHODS: dict[str, type["MethodConfig"]] = {}
+"""Settings of every known method by its name; a subclass of `MethodConfig` enters itself."""
 
-    epochs: int = 120
-    """passes over the images of each later task"""
-    first_epochs: int = 120
-    """passes over the images of the first task"""
-    batch: int | Literal["rule"] = "rule"
-    """images a step in later tasks; "rule": directions · samples · old classes · new classes, as the authors have it"""
-    first_batch: int = 1000
-    """images a step in the first task, at most: 100 or 200 of each class learn more than 50"""
-    learning_rate: float = 1e-4
-    """of both Adam optimisers"""
-    beta1: float = 0.5
-    """Adam's first moment"""
-    beta2: float = 0.999
-    """Adam's second moment"""
-    precision: Literal["auto", "bfloat16", "float32"] = "auto"
-    """of the convolutions; auto: bfloat16 on a GPU, float32 elsewhere. Rates and weights are float32 in any case"""
-    replay: Literal["live", "frozen"] = "live"
-    """old memory decoded by the decoder as it is now (paper), or as it was when the task began (the authors' code)"""
-    resample: Literal["task", "step"] = "task"
-    """draw features from old memory once a task, or afresh each step"""
-    flips: bool = False
-    """mirror half of the images left to right, at random"""
-    shifts: int = 0
-    """move each image by up to so many pixels up, down and sideways, at random"""
-    first_turns: bool = False
-    """in the first task, turn each image by 0 to 3 quarters at random and learn each turn as a class of its own, to be
-    forgotten afterwards: features that tell turns apart know more about classes to come"""
-    averaged: float = 10.0
-    """epochs over which both players' weights are averaged; their mean remains of a task. 0: the last weights"""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
-    optimiser: Literal["kept", "fresh"] = "kept"
-    """Adam's moments after the first task, kept or begun afresh; with those kept, features were seen to move far in the
-    first epoch of the second task"""
-    warmup: int = 0
-    """epochs at the beginning of a later task during which the learning rate rises"""
+
+@dataclass(frozen=True)
+class MethodConfig:
+    """Settings of a method. A subclass adds its own, and has a `name` by which recipes choose it."""
+
+    name: ClassVar[str] = ""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            METHODS[cls.name] = cls
+
+
+@dataclass(frozen=True)
+class FrozenConfig(MethodConfig):
+    """The game on the first task; afterwards the encoder stays as it is and classes are only remembered."""
+
+    name: ClassVar[str] = "frozen"
+
+    game: GameConfig = field(default_factory=GameConfig)
+    first: GameStageConfig = field(default_factory=GameStageConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
 
     def __post_init__(self) -> None:
-        _require(self.epochs >= 1, self, "epochs", "at least 1")
-        _require(self.first_epochs >= 1, self, "first_epochs", "at least 1")
-        _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
-        _require(self.first_batch >= 1, self, "first_batch", "at least 1")
-        _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
-        _require(0 <= self.beta1 < 1, self, "beta1", "at least 0 and below 1")
-        _require(0 <= self.beta2 < 1, self, "beta2", "at least 0 and below 1")
-        known = ("auto", "bfloat16", "float32")
-        _require(self.precision in known, self, "precision", '"auto", "bfloat16" or "float32"')
-        _require(self.replay in ("live", "frozen"), self, "replay", '"live" or "frozen"')
-        _require(self.resample in ("task", "step"), self, "resample", '"task" or "step"')
-        _require(self.shifts >= 0, self, "shifts", "at least 0")
-        _require(_finite(self.averaged) and self.averaged >= 0, self, "averaged", "at least 0")
-        _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
-        _require(self.optimiser in ("kept", "fresh"), self, "optimiser", '"kept" or "fresh"')
-        _require(self.warmup >= 0, self, "warmup", "at least 0")
+        if self.first.batch == "rule":
+            raise ConfigError('Expected first.batch to be a number but got "rule": in a first task nothing is old.')
+        components, d = self.classifier.components, self.network.feature_dim
+        if components is not None and components >= d:
+            raise ConfigError(
+                f"Expected classifier.components below network.feature_dim ({d}) but got {components}: "
+                "a subspace that is the whole space tells no class from another."
+            )
+
+
+def _later() -> GameStageConfig:
+    weights = WeightsConfig(lambda_new=3.0, distill_new=5.0, distill_replayed=20.0)
+    return GameStageConfig(batch="rule", weights=weights)
 
 
 @dataclass(frozen=True)
-class DataConfig:
+class ICTRLConfig(FrozenConfig):
+    """i-CTRL: the game on every task, against replayed memory in the later ones."""
+
+    name: ClassVar[str] = "ictrl"
+
+    later: GameStageConfig = field(default_factory=_later)
+
+
+# The stream and the run
+
+
+@dataclass(frozen=True)
+class StreamConfig:
     """The images, and how their classes arrive."""
 
-    name: Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder", "npz", "hub"] = "digits"
-    """a dataset that `ictrl data list` lists; folder, npz and hub are for data of your own choice"""
+    dataset: str = "digits"
+    """a name that `ictrl data list` lists; folder, npz and hub are for data of your own choice"""
     root: str | None = None
     """folder that holds the dataset's files, by default where downloads go; your own folder or .npz file"""
     test_share: float = 0.2
@@ -223,13 +304,11 @@ class DataConfig:
     halved_share: float = 0.5
     """share of their training images that the classes of halved_tasks keep"""
     limit: int | None = None
-    """at most so many training and so many test images a class, for a quick try"""
+    """at most so many training and so many test images per class, for a quick try"""
     validation: float = 0.0
     """share of each class's training images that takes the place of the test images: to choose settings by"""
 
     def __post_init__(self) -> None:
-        names = get_args(DataConfig.__annotations__["name"])
-        _require(self.name in names, self, "name", "one of " + ", ".join(names))
         _require(0 < self.test_share < 1, self, "test_share", "above 0 and below 1")
         _require(self.tasks >= 1, self, "tasks", "at least 1")
         _require(all(size >= 1 for size in self.task_sizes), self, "task_sizes", "at least 1 each")
@@ -248,7 +327,8 @@ class DataConfig:
         _require(tasks_exist, self, "halved_tasks", "different tasks counted from 1")
         _require(0 < self.halved_share <= 1, self, "halved_share", "above 0 and at most 1")
         _require(0 <= self.validation < 1, self, "validation", "at least 0 and below 1")
-        _require(self.limit is None or self.limit >= 2, self, "limit", "at least 2, which is the fewest a class needs,")
+        fewest = "at least 2, which is the fewest a class needs,"
+        _require(self.limit is None or self.limit >= 2, self, "limit", fewest)
 
 
 @dataclass(frozen=True)
@@ -266,34 +346,30 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class RunConfig:
+    """One run of a method on a stream."""
+
+    seed: int = 0
+    """of initial weights, shuffles and memory samples"""
+    device: str = "auto"
+    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
+
+
+@dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a run."""
+    """Everything that decides a run: a method, a stream and the run itself."""
 
     name: str = "custom"
     """what results and run folders are called"""
     description: str = ""
     """one line on what this recipe shows"""
-    seed: int = 0
-    """of initial weights, shuffles and memory samples"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    anchors: AnchorsConfig = field(default_factory=AnchorsConfig)
-    memory: MemoryConfig = field(default_factory=MemoryConfig)
-    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
-    game: GameConfig = field(default_factory=GameConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
-        components, d = self.classifier.components, self.network.feature_dim
-        if components is not None and components >= d:
-            raise ConfigError(
-                f"Expected classifier.components below network.feature_dim ({d}) but got {components}: "
-                "a subspace that is the whole space tells no class from another."
-            )
+    method: MethodConfig = field(default_factory=ICTRLConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    run: RunConfig = field(default_factory=RunConfig)
 
 
 def _distinct(values: tuple[int, ...]) -> bool:
@@ -307,5 +383,5 @@ def _finite(value: float) -> bool:
 def _require(holds: bool, config: object, name: str, expected: str) -> None:
     if not holds:
         section = type(config).__name__.removesuffix("Config").lower()
-        where = name if section == "recipe" else f"{section}.{name}"
+        where = name if section in ("run", "stage", "gamestage") else f"{section}.{name}"
         raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")

@@ -7,7 +7,7 @@ import pytest
 
 from ictrl.config import DataConfig, Recipe
 from ictrl.errors import ConfigError
-from ictrl.recipefiles import load_recipe, recipe_from_table, recipe_to_table, to_toml
+from ictrl.recipes.reader import load_recipe, recipe_from_table, recipe_to_table, to_toml
 
 FULL = DataConfig(
     name="cifar100",

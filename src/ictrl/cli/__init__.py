@@ -14,7 +14,7 @@ import tyro
 import ictrl
 from ictrl.cli import data, draw, fidelity, report, review, run, study, use
 from ictrl.errors import NonFiniteError, UserError
-from ictrl.recipefiles import load_recipe
+from ictrl.recipes.reader import load_recipe
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)

@@ -24,7 +24,7 @@ from ictrl.data import (
 )
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
-from ictrl.recipefiles import load_recipe, recipe_names
+from ictrl.recipes.reader import load_recipe, recipe_names
 
 SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
 SHEET = 10  # training images of a class on a sheet

@@ -9,7 +9,7 @@ import tyro
 from jaxtyping import UInt8
 from torch import Tensor
 
-from ictrl import drawing
+from ictrl.visualize import walks as drawing
 from ictrl.cli.output import open_console
 from ictrl.cli.use import (
     Run,
@@ -22,10 +22,10 @@ from ictrl.cli.use import (
     write_sheet,
 )
 from ictrl.errors import InputError
-from ictrl.experiment import run_data
-from ictrl.inputs import whole_number
-from ictrl.learner import ICTRL
-from ictrl.runs import RunFolder
+from ictrl.experiment.run import run_data
+from ictrl.methods.inputs import whole_number
+from ictrl.methods.ictrl import ICTRL
+from ictrl.experiment.folder import RunFolder
 
 WALK_HELP = """Walk through a class from one side of its mean to the other, from memory alone.
 

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from ictrl.cli.output import open_console
 from ictrl.cli.use import open_learner
-from ictrl.experiment import run_data
-from ictrl.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
-from ictrl.judges import EfficientNetLite0, Inception
-from ictrl.runs import RunFolder
+from ictrl.experiment.run import run_data
+from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
+from ictrl.visualize.judges import EfficientNetLite0, Inception
+from ictrl.experiment.folder import RunFolder
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
 FIDELITY_HELP = """Measure how real what the learner draws looks, by Fréchet distances to training images.

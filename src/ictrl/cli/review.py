@@ -10,10 +10,10 @@ from rich.console import Console
 
 from ictrl.cli.output import counted, open_console
 from ictrl.cli.watch import bars_on, stop_requests
-from ictrl.experiment import Stopped
-from ictrl.game import EpochReport
-from ictrl.measuring import PROTOCOLS
-from ictrl.reviewing import Listener, Manner, review
+from ictrl.experiment.run import Stopped
+from ictrl.training.game import EpochReport
+from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.experiment.review import Listener, Manner, review
 
 REVIEW_HELP = """Review the classes of a finished run again and again, one at a time, without labels.
 

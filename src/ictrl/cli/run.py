@@ -10,15 +10,15 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ictrl import experiment
+from ictrl.experiment import run as experiment
 from ictrl.cli.output import open_console
 from ictrl.cli.watch import Warnings, Watch, stop_requests
 from ictrl.config import Recipe
-from ictrl.experiment import Stopped
+from ictrl.experiment.run import Stopped
 from ictrl.files import write_atomically
-from ictrl.learner import ICTRL
-from ictrl.measuring import PROTOCOLS, REPLAY_WELL
-from ictrl.recipefiles import load_recipe, reached, recipe_names
+from ictrl.methods.ictrl import ICTRL
+from ictrl.experiment.evaluation import PROTOCOLS, REPLAY_WELL
+from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
 BELOW = 0.02  # so far below the floor is worth a word

@@ -13,10 +13,10 @@ from rich.table import Table
 from ictrl.cli.output import open_console
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
-from ictrl.experiment import Stopped
+from ictrl.experiment.run import Stopped
 from ictrl.files import make_folder
-from ictrl.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
-from ictrl.studying import carry_out, check_planned
+from ictrl.experiment.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
+from ictrl.experiment.scheduler import carry_out, check_planned
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 

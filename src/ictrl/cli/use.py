@@ -17,10 +17,10 @@ from ictrl.cli.output import contact_sheet, open_console
 from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
-from ictrl.learner import ICTRL
-from ictrl.measuring import REPLAY_WELL, replay_recognised
-from ictrl.runs import Position, RunFolder
-from ictrl.storage import LEARNER, read_stored
+from ictrl.methods.ictrl import ICTRL
+from ictrl.experiment.evaluation import REPLAY_WELL, replay_recognised
+from ictrl.experiment.folder import Position, RunFolder
+from ictrl.methods.storage import LEARNER, read_stored
 
 PREDICT_HELP = """Say which class each picture shows, from memory alone.
 

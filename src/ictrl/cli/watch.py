@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ictrl.cli.output import counted
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
-from ictrl.experiment import Listener
-from ictrl.game import EpochReport
-from ictrl.measuring import PROTOCOLS
-from ictrl.runs import Position
+from ictrl.experiment.run import Listener
+from ictrl.training.game import EpochReport
+from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.experiment.folder import Position
 
 
 def bars_on(console: Console) -> Progress:

@@ -1,6 +1,6 @@
 """Images, labels, and the tasks in which classes arrive."""
 
-from ictrl.data.catalogue import Listing, list_datasets, load_dataset
+from ictrl.data.registry import Listing, list_datasets, load_dataset
 from ictrl.data.dataset import Dataset
 from ictrl.data.download import cache_folder, download
 from ictrl.data.pictures import read_picture

@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
-from ictrl.data import cifar, idx
+from ictrl.data.readers import cifar, idx
 from ictrl.data.layout import Layout
 from ictrl.errors import InputError
 from ictrl.files import make_folder

@@ -16,7 +16,7 @@ from torch import Tensor
 from ictrl.config import DataConfig
 from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
-from ictrl.supply import fits
+from ictrl.training.loader import fits
 
 VALIDATION = 20260101  # seed of the images that are held out for validation; another than any subset's
 FEWEST = 2  # training images of a class: the learner takes no fewer

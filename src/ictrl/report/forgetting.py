@@ -1,6 +1,6 @@
 """Forgetting: how far the accuracy on each earlier task has fallen from its best."""
 
-from ictrl.measuring import PROTOCOLS
+from ictrl.experiment.evaluation import PROTOCOLS
 from ictrl.report.bars import grouped_bars
 from ictrl.report.drawing import Figure
 from ictrl.report.reading import RunRecord

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.measuring import PROTOCOLS
-from ictrl.recipefiles import differences, load_recipe, recipe_names, to_toml
+from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.recipes.reader import differences, load_recipe, recipe_names, to_toml
 from ictrl.report.accuracy import accuracy, compared
 from ictrl.report.confusion import confusion_map
 from ictrl.report.cost import kept_bytes, size

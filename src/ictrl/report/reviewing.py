@@ -1,6 +1,6 @@
 """Accuracy cycle by cycle of a review, against the joint model."""
 
-from ictrl.measuring import PROTOCOLS
+from ictrl.experiment.evaluation import PROTOCOLS
 from ictrl.report.accuracy import axis_begin
 from ictrl.report.curves import Curve, line_chart
 from ictrl.report.drawing import Figure

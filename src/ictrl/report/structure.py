@@ -6,10 +6,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ictrl.classifier import Moments, NearestSubspace
-from ictrl.drift import leading_components
-from ictrl.memory import Memory
-from ictrl.metrics import subspace_affinity
+from ictrl.memory.classifiers import Moments, NearestSubspace
+from ictrl.memory.drift import leading_components
+from ictrl.memory.store import Memory
+from ictrl.theory.metrics import subspace_affinity
 from ictrl.report.curves import Curve, line_chart
 from ictrl.report.drawing import Figure
 from ictrl.report.maps import heat_map

@@ -1,0 +1,1 @@
+"""Runs: a stream of tasks through a learner, measured, resumable."""

@@ -1,0 +1,158 @@
+"""What a run measured: one typed record, written as `results.json` and read by command line, report, studies and docs.
+
+Accuracies under two protocols, which are never mixed:
+
+- **memory**: the learner as its user has it; all that is classified by comes from what it kept;
+- **reencoded**: the paper's protocol; the same is refitted from the training images of every class seen so far, old
+  ones included, under the current encoder. It needs the data that the method says it does not keep.
+
+Beside them stand two floors, reencoded: the networks *untrained*, and *frozen* as they were after the first task. What
+lies below the one was not learned; what lies below the other would have been better left alone after the first task.
+A method without class moments has neither the second protocol nor the floors: they are None.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ictrl.config import Recipe
+from ictrl.errors import InputError, UserError
+from ictrl.recipes.legacy import results_table
+from ictrl.recipes.reader import recipe_from_table, recipe_to_table
+from ictrl.theory.metrics import Scores
+
+PROTOCOLS = ("memory", "reencoded")
+FLOORS = ("untrained", "frozen")
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far what is stored of each class lies from its images, a row per task and a column per class.
+
+    None where a class was still to come, or was not measured."""
+
+    classes: list[int]
+    """in the order of learning"""
+    mean: list[list[float | None]]
+    """distance between the stored mean and that of the images"""
+    affinity: list[list[float | None]]
+    """of the stored subspace and that of the images: 1 if it has not moved"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a run measured, and under which conditions."""
+
+    complete: bool
+    """whether every task is learned"""
+    memory: Scores
+    reencoded: Scores | None
+    untrained: Scores | None
+    frozen: Scores | None
+    drift: Drift | None
+    """None where it was not measured, or the method keeps no class moments"""
+    replay: list[float] | None
+    """after each task, the share of features drawn from memory that are recognised after the loop; None where the
+    method draws nothing"""
+    tasks: list[list[int]]
+    """labels of each task, those still to come included"""
+    class_names: dict[int, str]
+    test_images: list[int]
+    """of each task"""
+    kept_bytes: int
+    """everything that is kept besides the networks' weights, images included"""
+    image_bytes: int
+    """of the training images seen so far"""
+    parameters: int
+    """numbers in the networks"""
+    seconds: dict[str, float]
+    """by phase"""
+    seed: int
+    device: str
+    versions: dict[str, str]
+    recipe: Recipe
+    measured_on: str = "test images"
+    line: str | None = None
+    """of the study that published it"""
+
+    @property
+    def done(self) -> int:
+        """Tasks learned and measured."""
+        return len(self.memory.seen)
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        """Protocols and floors that were measured, by name."""
+        found = {name: getattr(self, name) for name in (*PROTOCOLS, *FLOORS)}
+        return {name: scores for name, scores in found.items() if scores is not None}
+
+    @property
+    def protocols(self) -> dict[str, Scores]:
+        """Protocols that were measured, by name."""
+        return {name: scores for name, scores in self.scores.items() if name in PROTOCOLS}
+
+    def anywhere(self) -> "Results":
+        """Without the place where the data lay: to be published."""
+        stream = replace(self.recipe.stream, root=None)
+        return replace(self, recipe=replace(self.recipe, stream=stream))
+
+    def to_table(self) -> dict[str, Any]:
+        """As JSON has it: numbers, texts, lists and tables."""
+        table = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in (*PROTOCOLS, *FLOORS, "drift"):
+            table[name] = None if table[name] is None else asdict(table[name])
+        table["class_names"] = {str(label): name for label, name in self.class_names.items()}
+        table["recipe"] = recipe_to_table(self.recipe)
+        return table
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> "Results":
+        """The inverse; tables of older versions are read too. What is no such table raises KeyError, TypeError,
+        ValueError or ConfigError."""
+        table = dict(results_table(table))
+        for name in (*PROTOCOLS, *FLOORS):
+            table[name] = None if table.get(name) is None else Scores(**table[name])
+        table["drift"] = None if table.get("drift") is None else Drift(**table["drift"])
+        table["class_names"] = {int(label): str(name) for label, name in table["class_names"].items()}
+        table["recipe"] = recipe_from_table(table["recipe"])
+        if table["memory"] is None:
+            raise KeyError("memory")
+        return cls(**table)
+
+    def to_json(self) -> str:
+        """With every row of a matrix on a line of its own."""
+        return to_lines(self.to_table()) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Results":
+        return cls.from_table(json.loads(text))
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """From a file; what is none of ours is refused in a line."""
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError) as error:
+            reason = f"{type(error).__name__} {error}".splitlines()[0]
+            raise InputError(f"Expected what ictrl wrote in {path} but could not read it: {reason}.") from None
+
+
+def to_lines(value: Any, indent: int = 0) -> str:
+    """JSON with a line per entry, lists of plain numbers and texts on one line.
+
+    >>> print(to_lines({"matrix": [[1, None], [0.5, 1]]}))
+    {
+      "matrix": [
+        [1, null],
+        [0.5, 1]
+      ]
+    }
+    """
+    inner, outer = " " * (indent + 2), " " * indent
+    if isinstance(value, dict) and value:
+        items = (f"{inner}{json.dumps(str(key))}: {to_lines(item, indent + 2)}" for key, item in value.items())
+        return "{\n" + ",\n".join(items) + f"\n{outer}}}"
+    if isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        return "[\n" + ",\n".join(inner + to_lines(item, indent + 2) for item in value) + f"\n{outer}]"
+    return json.dumps(value)

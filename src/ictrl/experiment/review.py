@@ -1,0 +1,245 @@
+"""Cycles of review: a finished run goes through its stream again, one class at a time, without being told the labels.
+
+    RUN/review/learner.safetensors    the learner after the class that was reviewed last, and where it stands
+    RUN/review.json                   accuracy after each cycle, and what every class was taken for
+
+With labels it is review-with-labels in both, so that the two can be compared. The run itself stays as it was. A review
+that was stopped or killed goes on after the last class it had finished, exactly; one that is finished goes on with more
+cycles.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ictrl.config import Recipe
+from ictrl.data import Task, near
+from ictrl.errors import InputError
+from ictrl.experiment.run import Stopped, run_data
+from ictrl.files import write_atomically
+from ictrl.training.game import EpochReport
+from ictrl.methods.ictrl import ICTRL, Review
+from ictrl.experiment.evaluation import PROTOCOLS, both_protocols, device_name, features_of, reencoded, versions
+from ictrl.recipes.reader import recipe_to_table
+from ictrl.experiment.folder import Position, RunFolder
+from ictrl.methods.storage import LEARNER, read_stored
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How classes are reviewed."""
+
+    with_labels: bool = False
+    """tell the learner which class it reviews, for comparison, in RUN/review-with-labels"""
+    merge: bool = False
+    """merge what is learned with what was stored, weighted by counts, instead of replacing it"""
+    doubtful: bool = False
+    """review classes that are recognised with doubt too, as what they look most like"""
+    epochs: int | None = None
+    """passes over the images of each class; the recipe's by default"""
+    anchors: float = 1.0
+    """the recipe's anchors times this: what is seen again may move more freely than what is seen once"""
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"Expected at least 1 epoch but got {self.epochs}.")
+        if not (math.isfinite(self.anchors) and self.anchors >= 0):
+            raise InputError(f"Expected anchors to be at least 0 times the recipe's but got {self.anchors}.")
+
+    @property
+    def name(self) -> str:
+        """What files and folder of such a review are called."""
+        return "review-with-labels" if self.with_labels else "review"
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """The recipe by which classes are learned again."""
+        held = recipe.anchors
+        weights = {name: self.anchors * weight for name, weight in asdict(held).items()}
+        game = replace(recipe.game, epochs=self.epochs or recipe.game.epochs)
+        return replace(recipe, anchors=replace(held, **weights), game=game)
+
+
+class Listener:
+    """What someone watching a review is told. Each method does nothing until it is overridden."""
+
+    def on_begin(self, cycles: int, done: int) -> None:
+        """So many cycles are asked for, so many are done."""
+
+    def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
+        """A class, counted from 0, is about to be reviewed."""
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """An epoch of that class has passed."""
+
+    def on_reviewed(self, cycle: int, name: str, seen: dict[str, Any]) -> None:
+        """What became of it, as review.json has it."""
+
+    def on_cycle(self, entry: dict[str, Any]) -> None:
+        """A cycle was measured; cycle 0 is the run as it was."""
+
+
+@dataclass
+class Progress:
+    """Where a review stands."""
+
+    manner: dict[str, Any]
+    cycles: list[dict[str, Any]] = field(default_factory=list)
+    """measured ones, the run as it was first"""
+    classes: list[dict[str, Any]] = field(default_factory=list)
+    """of the cycle that is going on: what was reviewed so far"""
+
+
+def review(
+    out: Path,
+    cycles: int,
+    manner: Manner,
+    *,
+    joint: Path | None = None,
+    device: str | None = None,
+    root: Path | None = None,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Review every class of a finished run `cycles` times in all; returns what review.json holds.
+
+    `joint` is the folder of a run that learned the same classes at once, whose accuracy is put beside. Data that has
+    moved is read from `root`. Where `stop`
+    gives True after a class, `Stopped` is raised and nothing is lost.
+    """
+    listener = listener or Listener()
+    if cycles < 1:
+        raise InputError(f"Expected at least 1 cycle but got {cycles}.")
+    together = joint_accuracy(joint) if joint is not None else None
+    with RunFolder.reopen(out) as folder:
+        position, progress = _position(folder, manner, device)
+        learner = position.learner
+        learner.recipe = manner.recipe(folder.recipe())
+        dataset, tasks = run_data(folder, root)
+        tasks = near(tasks, learner.device)
+        if len(learner.memory) != sum(len(task.classes) for task in tasks):
+            raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
+        labels = [label for task in tasks for label in task.classes]
+
+        def write() -> dict[str, Any]:
+            found = {
+                "cycles": progress.cycles,
+                "joint": together,
+                **progress.manner,
+                "seed": learner.seed,
+                "device": device_name(learner.device),
+                "versions": versions(),
+                "recipe": recipe_to_table(_anywhere(folder.recipe())),
+            }
+            write_atomically(out / f"{manner.name}.json", (json.dumps(found, indent=1) + "\n").encode())
+            return found
+
+        listener.on_begin(cycles, max(0, len(progress.cycles) - 1))
+        if not progress.cycles:
+            progress.cycles.append(_measured(learner, tasks, 0, []))
+            listener.on_cycle(progress.cycles[0])
+        found = write()
+        while len(progress.cycles) <= cycles:
+            cycle = len(progress.cycles)
+            for index, label in enumerate(labels):
+                if index < len(progress.classes):
+                    continue
+                name = dataset.class_names[label]
+                listener.on_class(cycle, index, len(labels), name)
+                task = next(task for task in tasks if label in task.classes)
+                reviewed = learner.review(
+                    task.images[task.labels == label],
+                    label=label if manner.with_labels else None,
+                    merge=manner.merge,
+                    certain=not manner.doubtful,
+                    progress=listener.on_epoch,
+                )
+                progress.classes.append(_described(label, reviewed))
+                listener.on_reviewed(cycle, name, progress.classes[-1])
+                if index + 1 == len(labels):
+                    progress.cycles.append(_measured(learner, tasks, cycle, progress.classes, manner.with_labels))
+                    progress.classes = []
+                _save(out / manner.name, learner, progress, position.notes)
+                if stop() and (index + 1 < len(labels) or cycle < cycles):
+                    write()
+                    raise Stopped
+            found = write()
+            listener.on_cycle(progress.cycles[-1])
+        return found
+
+
+def _anywhere(recipe: Recipe) -> Recipe:
+    """Without the place where the data lay: the file may be published."""
+    return replace(recipe, data=replace(recipe.data, root=None))
+
+
+def joint_accuracy(joint: Path) -> dict[str, float]:
+    """Accuracy under each protocol of a run that learned everything in one task."""
+    folder = RunFolder.existing(joint)
+    if not folder.results.exists():
+        raise InputError(f"Expected a finished run for --joint but {joint} has no results.json.")
+    results = json.loads(folder.results.read_text(encoding="utf-8"))
+    if not results["complete"] or len(results["tasks"]) != 1:
+        raise InputError(f"Expected a finished run of one task for --joint but {joint} has {len(results['tasks'])}.")
+    return {protocol: results[protocol]["last"] for protocol in PROTOCOLS}
+
+
+def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Position, Progress]:
+    """The learner as the last review left it, or as the run did."""
+    saved = folder.path / manner.name / "learner.safetensors"
+    if not saved.exists():
+        return folder.learned(device), Progress(asdict(manner))
+    stored = read_stored(saved, LEARNER)
+    progress = Progress(**json.loads(stored.notes["review"]))
+    if progress.manner != asdict(manner):
+        changed = [
+            f"{name.replace('_', ' ')} was {progress.manner.get(name)} and is {value}"
+            for name, value in asdict(manner).items()
+            if progress.manner.get(name) != value
+        ]
+        raise InputError(
+            f"Expected the manner in which the review in {saved.parent} was begun but {', '.join(changed)}: "
+            "use the same, or remove that folder to begin anew."
+        )
+    return Position(ICTRL.load(saved, device), len(stored.labels), stored.notes), progress
+
+
+def _save(folder: Path, learner: ICTRL, progress: Progress, notes: dict[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    kept = {"review": json.dumps(asdict(progress)), "class_names": notes.get("class_names", "{}")}
+    learner.save(folder / "learner.safetensors", kept)
+
+
+def _described(label: int, reviewed: Review) -> dict[str, Any]:
+    seen = reviewed.recognition
+    return {
+        "label": label,
+        "taken_for": seen.label,
+        "affinity": round(seen.affinity, 4),
+        "margin": round(seen.margin, 4),
+        "share": round(seen.share, 4),
+        "changed": reviewed.label,
+        "reason": reviewed.reason,
+        "few": reviewed.few,
+    }
+
+
+def _measured(
+    learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]], told: bool = False
+) -> dict[str, Any]:
+    """Accuracy on all test images under both protocols, and the share of classes that were recognised untold, of those
+    with enough images to learn from."""
+    accuracy = {}
+    features = features_of(learner, tasks)
+    for protocol, decided in both_protocols(learner, features, reencoded(features)).items():
+        true, predicted = (torch.cat(parts) for parts in zip(*decided))
+        accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
+    recognised = [
+        entry["taken_for"] == entry["label"] and not entry["reason"] for entry in classes if not entry.get("few")
+    ]
+    share = sum(recognised) / len(recognised) if recognised and not told else None
+    return {"cycle": cycle, **accuracy, "recognised": share, "classes": classes}

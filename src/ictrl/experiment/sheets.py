@@ -1,0 +1,111 @@
+"""Sheets: a few pictures of each class in one PNG file that can be cut again.
+
+A run keeps two kinds of them in RUN/pictures, for its report: `originals.png`, a few test images of each class, and
+after each task `after-task-001.png`, the same images as the learner reconstructs them then. They are the only images in
+a run folder, the learner never reads them, and deleting them costs nothing but those figures.
+
+A row of a sheet is a class, in the order of learning; a row has `across` places of `side` by `side` pixels, without
+gaps, and a class of fewer images leaves its last places white. The PNG's text entry `ictrl` says all this as JSON:
+{"labels": [3, 5], "counts": [4, 4], "across": 4, "side": 32}. One channel is stored as grey, three as colours; of other
+numbers the first three are shown, of two the first.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from ictrl.data import Task
+from ictrl.errors import InputError
+from ictrl.files import write_atomically
+from ictrl.methods.ictrl import ICTRL
+
+EACH = 4  # pictures of a class
+MOST = 100  # classes on a sheet
+ENTRY = "ictrl"
+
+
+@dataclass(frozen=True)
+class SheetFolder:
+    """Where the sheets of a run lie."""
+
+    path: Path
+
+    @property
+    def originals(self) -> Path:
+        return self.path / "originals.png"
+
+    def after_task(self, number: int) -> Path:
+        """Counted from 1."""
+        return self.path / f"after-task-{number:03d}.png"
+
+    def write_originals(self, tasks: list[Task]) -> None:
+        """Once a run, when it begins."""
+        self.path.mkdir(exist_ok=True)
+        if not self.originals.exists():
+            write_atomically(self.originals, to_png(few_of_each(tasks)))
+
+    def write_reconstructions(self, learner: ICTRL, tasks: list[Task]) -> None:
+        """After the last of these tasks. Images are all that is needed, and no random number is drawn."""
+        originals = few_of_each(tasks)
+        decoded = learner.reconstruct(torch.cat(list(originals.values())))
+        parts = decoded.split([len(images) for images in originals.values()])
+        write_atomically(self.after_task(len(tasks)), to_png(dict(zip(originals, parts))))
+
+
+def few_of_each(tasks: list[Task]) -> dict[int, UInt8[Tensor, "n c h w"]]:
+    """The first test images of each class, classes in the order of learning."""
+    chosen: dict[int, Tensor] = {}
+    for task in tasks:
+        labels = task.test_labels
+        for label in task.classes[: MOST - len(chosen)]:
+            rows = task.test_rows[(labels == label).nonzero().flatten()[:EACH]]
+            chosen[label] = task.dataset.test_images[rows]
+    return chosen
+
+
+def to_png(pictures: Mapping[int, UInt8[Tensor, "_ c h w"]]) -> bytes:
+    """A sheet of the pictures of each label."""
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    channels, side = next(iter(pictures.values())).shape[1:3]
+    shown = 3 if channels >= 3 else 1
+    across = max(len(images) for images in pictures.values())
+    sheet = torch.full((len(pictures), across, side, side, shown), 255, dtype=torch.uint8)
+    for row, images in zip(sheet, pictures.values()):
+        row[: len(images)] = images[:, :shown].permute(0, 2, 3, 1)
+    pixels = sheet.permute(0, 2, 1, 3, 4).reshape(len(pictures) * side, across * side, shown)
+    about = {
+        "labels": list(pictures),
+        "counts": [len(images) for images in pictures.values()],
+        "across": across,
+        "side": side,
+    }
+    text = PngInfo()
+    text.add_text(ENTRY, json.dumps(about))
+    buffer = BytesIO()
+    Image.fromarray(pixels.squeeze(-1).numpy()).save(buffer, format="PNG", pnginfo=text)
+    return buffer.getvalue()
+
+
+def read_sheet(path: Path) -> dict[int, UInt8[Tensor, "_ shown side side"]]:
+    """The inverse of `to_png`; what is no such sheet is refused."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            about = json.loads(picture.info[ENTRY])
+            pixels = torch.from_numpy(np.array(picture))
+        side, across, labels = about["side"], about["across"], about["labels"]
+        sheet = pixels.reshape(len(labels), side, across, side, -1).permute(0, 2, 4, 1, 3)
+        return {int(label): row[:count] for label, count, row in zip(labels, about["counts"], sheet)}
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SyntaxError) as error:
+        reason = f"{type(error).__name__} {error}".splitlines()[0]
+        raise InputError(f"Expected a sheet of pictures but could not read {path}: {reason}.") from None

@@ -1,0 +1,1 @@
+"""What is kept of a class, how it follows the encoder, and how it classifies."""

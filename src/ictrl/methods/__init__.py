@@ -1,0 +1,1 @@
+"""Learners: the protocol that a method keeps, and one method per file."""

@@ -1,0 +1,131 @@
+"""Learners, and tasks stopped half-way, as safetensors files: numbers and names, nothing that could run when loaded.
+
+A file carries a digest of all it holds. A byte that changed on the disk is found on loading and not in the results.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from ictrl.config import Recipe
+from ictrl.errors import InputError, UserError
+from ictrl.files import write_atomically
+from ictrl.recipes.reader import recipe_from_table, recipe_to_table
+
+VERSION = "1"
+LEARNER, STOPPED_TASK = "ictrl.methods.ictrl", "ictrl.stopped-task"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a file holds: a learner between tasks, or the players of a task after some of its epochs."""
+
+    recipe: Recipe
+    seed: int
+    labels: list[int]
+    """learned so far, in the order of learning"""
+    device: str
+    """kind of device that the random state belongs to"""
+    tensors: dict[str, Tensor]
+    epoch: int = 0
+    """epochs of a stopped task"""
+    notes: dict[str, str] = field(default_factory=dict)
+    """whatever a caller wants to find again"""
+
+    def group(self, name: str) -> dict[str, Tensor]:
+        """The tensors called `name.…`, without that prefix."""
+        prefix = f"{name}."
+        return {key.removeprefix(prefix): value for key, value in self.tensors.items() if key.startswith(prefix)}
+
+
+def write_stored(path: Path, kind: str, stored: Stored) -> None:
+    tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in stored.tensors.items()}
+    metadata = {
+        "format": kind,
+        "version": VERSION,
+        "recipe": json.dumps(recipe_to_table(stored.recipe)),
+        "seed": str(stored.seed),
+        "labels": json.dumps(stored.labels),
+        "device": stored.device,
+        "epoch": str(stored.epoch),
+        "notes": json.dumps(stored.notes),
+    }
+    metadata["digest"] = _digest(metadata, tensors)
+    write_atomically(path, to_safetensors(tensors, metadata))
+
+
+def read_stored(path: Path, kind: str) -> Stored:
+    """Read and check what `write_stored` wrote; anything else is refused."""
+    what = "a saved learner" if kind == LEARNER else "a stopped task"
+    if path.is_dir():
+        raise InputError(f"Expected {what} but {path} is a folder.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            # cloned: a tensor that lies unaligned in the file's buffer can round differently in the last bit
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"Expected {what} but could not read {path}: {reason}.") from None
+    except (SafetensorError, ValueError) as error:
+        raise InputError(f"Expected {what} but {path} is cut short or of another kind: {error}.") from None
+    if metadata.get("format") != kind:
+        raise InputError(f"Expected {what} but {path} is a safetensors file of something else.")
+    if metadata.get("version") != VERSION:
+        raise InputError(
+            f"Expected {what} in format {VERSION} but {path} is in format {metadata.get('version')}: "
+            "load it with the version of ictrl that wrote it."
+        )
+    if metadata.pop("digest", None) != _digest(metadata, tensors):
+        raise InputError(f"Expected {what} but {path} is damaged: its contents are not those that were written.")
+    try:
+        return Stored(
+            recipe=recipe_from_table(json.loads(metadata["recipe"])),
+            seed=int(metadata["seed"]),
+            labels=[int(label) for label in json.loads(metadata["labels"])],
+            device=metadata["device"],
+            tensors=tensors,
+            epoch=int(metadata["epoch"]),
+            notes=dict(json.loads(metadata["notes"])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
+        raise InputError(f"Expected {what} but {path} describes none: {error}.") from None
+
+
+def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    sha = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return sha.hexdigest()
+
+
+def optimiser_tensors(optimiser: torch.optim.Adam) -> dict[str, Tensor]:
+    """Adam's numbers under `PARAMETER.name`; none before its first step."""
+    state = optimiser.state_dict()["state"]
+    return {f"{index}.{name}": value for index, values in state.items() for name, value in values.items()}
+
+
+def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -> None:
+    """The inverse; ValueError if the numbers belong to other parameters."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = tensor
+    parameters: list[Tensor] = optimiser.param_groups[0]["params"]
+    for index, values in state.items():
+        shapes = {name: tuple(value.shape) for name, value in values.items() if name != "step"}
+        expected = tuple(parameters[index].shape) if 0 <= index < len(parameters) else None
+        if set(values) != {"step", "exp_avg", "exp_avg_sq"} or set(shapes.values()) != {expected}:
+            raise ValueError(f"optimiser state {index} has {shapes} for a parameter of shape {expected}")
+        for name in shapes:  # in memory as the parameter lies: files know one order, and a fused Adam insists
+            values[name] = torch.empty_like(parameters[index]).copy_(values[name])
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

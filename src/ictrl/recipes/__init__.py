@@ -1,0 +1,1 @@
+"""Recipes: TOML files that name a method, a stream and a run, and what reads them."""

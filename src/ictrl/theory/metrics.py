@@ -1,0 +1,125 @@
+"""The numbers that a learner is judged by: accuracy, forgetting, affinity of subspaces, how real its drawings look."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ictrl.errors import InputError
+
+
+@dataclass(frozen=True)
+class Scores:
+    """`matrix[t][j]` is the accuracy on the test images of task j after task t, None where j is still to come."""
+
+    seen: list[float]
+    """accuracy over all classes seen so far, after each task"""
+    last: float
+    """the last of these"""
+    average: float
+    """their mean"""
+    forgetting: float
+    """mean over the earlier tasks of how far their accuracy has fallen from its best"""
+    matrix: list[list[float | None]]
+    confusion: list[list[int]] | None = None
+    """after the newest task: how often each class (row) was taken for each class (column), labels ascending"""
+
+
+def summarise(rows: Sequence[Sequence[float]], test_images: Sequence[int]) -> Scores:
+    """Scores from the rows of a lower triangular accuracy matrix and the number of test images of each task.
+
+    >>> scores = summarise([[1.0], [0.5, 0.9]], test_images=[10, 30])
+    >>> round(scores.last, 3), round(scores.average, 3), scores.forgetting
+    (0.8, 0.9, 0.5)
+    """
+    tasks = len(rows)
+    if not tasks or any(len(row) != t + 1 for t, row in enumerate(rows)) or len(test_images) < tasks:
+        raise ValueError(f"Expected a row of t accuracies after task t but got rows of {[len(row) for row in rows]}.")
+    # each image counts once, whatever the sizes of the tasks
+    seen = [sum(a * n for a, n in zip(row, test_images)) / sum(test_images[: len(row)]) for row in rows]
+    drops = [max(rows[t][j] for t in range(j, tasks - 1)) - rows[-1][j] for j in range(tasks - 1)]
+    return Scores(
+        seen=seen,
+        last=seen[-1],
+        average=sum(seen) / tasks,
+        forgetting=sum(drops) / len(drops) if drops else 0.0,
+        matrix=[[*row, *[None] * (tasks - len(row))] for row in rows],
+    )
+
+
+def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[int]) -> list[list[int]]:
+    """How often each class (row) was taken for each class (column), in the order of `classes`.
+
+    >>> confusion([7, 7, 9], [7, 9, 9], classes=[7, 9])
+    [[1, 1], [0, 1]]
+    """
+    place = {label: i for i, label in enumerate(classes)}
+    counts = [[0] * len(classes) for _ in classes]
+    for row, column in zip(true, predicted):
+        counts[place[row]][place[column]] += 1
+    return counts
+
+
+def frechet_distance(one: Float[Tensor, "n d"], other: Float[Tensor, "m d"]) -> float:
+    """‖μ₁ − μ₂‖² + tr(Σ₁ + Σ₂ − 2(Σ₁Σ₂)^½), between the Gaussians that have the moments of two sets of features.
+
+    With Σ = FᵀF, tr (Σ₁Σ₂)^½ is the sum of the singular values of F₁F₂ᵀ. So no root of a matrix is taken, and
+    covariances may be singular, as those of fewer features than dimensions are. A distance from few features is too
+    large: compare only distances from equally many.
+
+    >>> frechet_distance(torch.tensor([[0.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
+    9.0
+    """
+    if min(len(one), len(other)) < 2:
+        raise InputError(f"Expected at least 2 images in each set but got {len(one)} and {len(other)}.")
+    mean_1, F_1 = _moments(one)
+    mean_2, F_2 = _moments(other)
+    common = torch.linalg.svdvals(F_1 @ F_2.T).sum()
+    distance = (mean_1 - mean_2).square().sum() + F_1.square().sum() + F_2.square().sum() - 2 * common
+    return max(float(distance), 0.0)  # of equal sets, rounding can leave a little less than nothing
+
+
+def _moments(features: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, "q d"]]:
+    """The mean, and F with FᵀF the covariance, in float64; q ≤ d."""
+    Z = features.double()
+    n, d = Z.shape
+    centred = (Z - Z.mean(0)) / (n - 1) ** 0.5
+    return Z.mean(0), torch.linalg.qr(centred).R if n > d else centred
+
+
+def inception_score(probabilities: Float[Tensor, "n k"], splits: int = 10) -> tuple[float, float]:
+    """exp E KL(p(y|x) ‖ p(y)) from the class probabilities of images: mean and deviation over equal splits.
+
+    From 1, where all images look the same or like nothing in particular, to k. Images must come in random order.
+
+    >>> inception_score(torch.eye(4).repeat(3, 1), splits=1)
+    (4.0, 0.0)
+    """
+    if not 1 <= splits <= len(probabilities):
+        raise ValueError(f"Expected from 1 to {len(probabilities)} splits but got {splits}.")
+    scores = []
+    for part in probabilities.double().tensor_split(splits):
+        marginal = part.mean(0)
+        divergence = (torch.xlogy(part, part) - torch.xlogy(part, marginal)).sum(1)  # (n,), 0 log 0 = 0
+        scores.append(divergence.mean().exp())
+    every = torch.stack(scores)
+    return float(every.mean()), float(every.std(correction=0))
+
+
+def subspace_affinity(U: Float[Tensor, "*k d q"], V: Float[Tensor, "*k d p"]) -> Float[Tensor, "*k"]:
+    """How far two subspaces lie within each other: ‖UᵀV‖_F² / min(q, p), the mean squared cosine of the angles between.
+
+    1 if one contains the other, 0 if they are orthogonal, about max(q, p) / d if they have nothing to do with each
+    other. The columns of U and V are orthonormal; columns of zeros do not count, so that bases of fewer components can
+    stand in a batch. A basis of nothing has affinity 0 with everything.
+
+    >>> import torch
+    >>> x, y, z = torch.eye(3).split(1, dim=1)
+    >>> float(subspace_affinity(torch.cat([x, y], 1), torch.cat([y, z], 1)))
+    0.5
+    """
+    shared = (U.mT @ V).square().sum((-2, -1))
+    fewer = U.square().sum((-2, -1)).minimum(V.square().sum((-2, -1)))  # ‖U‖_F² is the number of its columns
+    return (shared / fewer.clamp(min=1)).clamp(0, 1)

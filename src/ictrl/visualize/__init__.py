@@ -1,0 +1,1 @@
+"""What a learner can draw, and how real it looks."""

@@ -1,0 +1,164 @@
+"""Memory holds the moments it says, no feature of an image, and follows a linear map exactly."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ictrl.errors import InputError
+from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory, fit_transport, form_class_memory
+
+
+def features(n: int, d: int, seed: int = 0) -> Tensor:
+    Z = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.normalize(Z * torch.linspace(3, 0.3, d, dtype=torch.float64), dim=1)
+
+
+def test_class_moments_are_numpys() -> None:
+    Z = features(50, 6)
+    kept = form_class_memory(Z, directions=3, neighbours=8)
+    assert int(kept.count) == 50
+    np.testing.assert_allclose(kept.mean, Z.numpy().mean(0))
+    np.testing.assert_allclose(kept.covariance, np.cov(Z.numpy().T))
+
+
+def test_directions_follow_algorithm_1() -> None:
+    """Against the algorithm spelled out in NumPy: uncentred directions, largest absolute projections, moments."""
+    Z = features(50, 6)
+    kept = form_class_memory(Z, directions=3, neighbours=8)
+    values, vectors = np.linalg.eigh(Z.numpy().T @ Z.numpy())
+    for i, direction in enumerate(vectors[:, np.argsort(-values)[:3]].T):
+        chosen = Z.numpy()[np.argsort(-np.abs(Z.numpy() @ direction))[:8]]
+        np.testing.assert_allclose(kept.direction_means[i], chosen.mean(0), atol=1e-12)
+        factor = kept.direction_factors[i].numpy()
+        np.testing.assert_allclose(factor.T @ factor, np.cov(chosen.T), atol=1e-12)
+
+
+def test_factors_are_no_larger_than_needed() -> None:
+    assert form_class_memory(features(50, 20), 3, 8).direction_factors.shape == (3, 7, 20)  # rank k − 1
+    assert form_class_memory(features(50, 4), 3, 30).direction_factors.shape == (3, 4, 4)  # rank d
+
+
+@pytest.mark.parametrize(
+    ("n", "r", "k", "expected_r"),
+    [(5, 12, 20, 5), (2, 12, 20, 2), (50, 40, 8, 6), (3, 2, 2, 2)],
+)
+def test_fewer_features_than_asked_for(n: int, r: int, k: int, expected_r: int) -> None:
+    kept = form_class_memory(features(n, 6), r, k)
+    assert len(kept.direction_means) == expected_r
+    Z, y = Memory({4: kept}).gaussians().sample(10, torch.Generator().manual_seed(0))
+    assert Z.shape == (10 * expected_r, 6)
+    assert Z.isfinite().all()
+    assert set(y.tolist()) == {0}
+
+
+def test_repeated_features_have_no_spread_and_can_be_sampled() -> None:
+    kept = form_class_memory(features(1, 6).repeat(9, 1), 2, 5)
+    Z, _ = Memory({0: kept}).gaussians().sample(4, torch.Generator().manual_seed(0))
+    assert torch.allclose(Z, features(1, 6).expand(8, 6), atol=1e-6)
+
+
+def test_a_single_feature_is_refused() -> None:
+    with pytest.raises(InputError, match="at least 2 features of a class but got 1"):
+        form_class_memory(features(1, 6), 2, 5)
+
+
+def test_no_feature_of_an_image_is_stored() -> None:
+    Z = features(40, 12)
+    kept = form_class_memory(Z, directions=4, neighbours=5)
+    rows = torch.cat([kept.mean[None], kept.direction_means, kept.direction_factors.flatten(0, 1), kept.covariance])
+    centred = [Z, -Z, *(part - mean for mean in (kept.mean, *kept.direction_means) for part in (Z,))]
+    for stored in centred:
+        assert float(torch.cdist(rows, stored).min()) > 1e-2
+
+
+def test_samples_have_the_stored_moments() -> None:
+    kept = form_class_memory(features(60, 5), directions=2, neighbours=30)
+    Z, _ = Memory({7: kept}).gaussians().sample(200_000, torch.Generator().manual_seed(0))
+    assert Z.shape == (400_000, 5)
+    for i, part in enumerate(Z.view(2, 200_000, 5)):
+        factor = kept.direction_factors[i]
+        assert torch.allclose(part.mean(0), kept.direction_means[i], atol=5e-3)
+        assert torch.allclose(torch.cov(part.T), factor.T @ factor, atol=5e-3)
+
+
+def test_sampling_is_a_function_of_the_generator() -> None:
+    memory = Memory({0: form_class_memory(features(30, 5), 2, 6)})
+    draws = [memory.gaussians().sample(3, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def test_gaussians_of_classes_with_other_ranks_are_one_batch() -> None:
+    memory = Memory({9: form_class_memory(features(30, 8), 3, 6), 2: form_class_memory(features(3, 8), 3, 6)})
+    gaussians = memory.gaussians()
+    assert gaussians.labels.tolist() == [0, 0, 0, 1, 1, 1]  # in the order of learning, whatever the labels
+    assert gaussians.factors.shape == (6, 5, 8)
+    _, y = gaussians.sample(2, torch.Generator().manual_seed(0))
+    assert y.tolist() == [0] * 6 + [1] * 6
+
+
+def test_nbytes_counts_every_number() -> None:
+    kept = form_class_memory(features(30, 8).float(), 3, 6)
+    numbers = 8 + 64 + 3 * 8 + 3 * 5 * 8
+    assert kept.nbytes == 8 + 4 * numbers  # the count has 8 bytes, the rest 4 each
+    assert Memory({0: kept, 1: kept}).nbytes == 2 * (kept.nbytes + LABEL_BYTES)
+
+
+def test_memory_does_not_grow_with_the_number_of_images() -> None:
+    assert form_class_memory(features(40, 8), 3, 6).nbytes == form_class_memory(features(4000, 8), 3, 6).nbytes
+
+
+def test_transport_equals_forming_memory_from_moved_features() -> None:
+    Z = features(60, 6)
+    W = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    moved = Memory({0: form_class_memory(Z, 3, 8)}).transported(W)[0]
+    direct = form_class_memory(Z @ W.T, 3, 8)
+    assert torch.allclose(moved.mean, direct.mean)
+    assert torch.allclose(moved.covariance, direct.covariance)
+    kept = form_class_memory(Z, 3, 8)
+    factor, old = moved.direction_factors[1], kept.direction_factors[1]
+    assert torch.allclose(factor.T @ factor, W @ old.T @ old @ W.T)
+    assert int(moved.count) == 60
+
+
+def test_fit_transport_finds_a_linear_drift() -> None:
+    Z = features(500, 6)
+    W = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))).Q
+    found = fit_transport(Z, Z @ W.T, torch.full((500,), 1 / 500, dtype=torch.float64), ridge=1e-9)
+    assert torch.allclose(found, W, atol=1e-6)
+
+
+def test_fit_transport_leaves_unseen_directions_where_they_were() -> None:
+    Z = features(500, 6)
+    Z[:, 4:] = 0
+    found = fit_transport(Z, 2 * Z, torch.full((500,), 1 / 500, dtype=torch.float64), ridge=1e-6)
+    assert torch.allclose(found[:4, :4], 2 * torch.eye(4, dtype=torch.float64), atol=1e-2)
+    assert torch.allclose(found[4:, 4:], torch.eye(2, dtype=torch.float64))
+
+
+def test_fit_transport_obeys_its_weights() -> None:
+    Z = features(200, 4)
+    after = torch.cat([Z[:100], 3 * Z[100:]])
+    first, second = torch.zeros(2, 200, dtype=torch.float64)
+    first[:100], second[100:] = 1, 1
+    assert torch.allclose(fit_transport(Z, after, first, 1e-9), torch.eye(4, dtype=torch.float64), atol=1e-6)
+    assert torch.allclose(fit_transport(Z, after, second, 1e-9), 3 * torch.eye(4, dtype=torch.float64), atol=1e-6)
+
+
+def test_state_round_trip_and_odd_states() -> None:
+    memory = Memory({5: form_class_memory(features(30, 8), 3, 6), -2: form_class_memory(features(9, 8), 2, 4)})
+    again = Memory.from_state([5, -2], memory.state(), feature_dim=8)
+    assert list(again) == [5, -2]
+    assert all(torch.equal(again.state()[name], tensor) for name, tensor in memory.state().items())
+    with pytest.raises(KeyError):
+        Memory.from_state([5, 6], memory.state(), feature_dim=8)
+    with pytest.raises(ValueError, match="class 5 has shapes"):
+        Memory.from_state([5, -2], memory.state(), feature_dim=9)
+
+
+def test_a_memory_is_not_changed_by_adding_to_it() -> None:
+    first = Memory({0: form_class_memory(features(30, 8), 3, 6)})
+    second = first.with_classes({1: form_class_memory(features(30, 8, 1), 3, 6)})
+    assert (list(first), list(second)) == ([0], [0, 1])
+    assert isinstance(second[1], ClassMemory)
