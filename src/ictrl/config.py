@@ -12,9 +12,32 @@ change.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from ictrl.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def used_later(default: T) -> T:
+    """A setting that no first task depends on: runs that differ in such alone can share theirs."""
+    return field(default=default, metadata={"used_later": True})  # type: ignore[no-any-return]
+
+
+def _distinct(values: tuple[int, ...]) -> bool:
+    return len(set(values)) == len(values)
+
+
+def _finite(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def _require(holds: bool, config: object, name: str, expected: str) -> None:
+    if not holds:
+        section = type(config).__name__.removesuffix("Config").lower()
+        where = name if section in ("run", "stage", "gamestage") else f"{section}.{name}"
+        raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")
+
 
 # Networks
 
@@ -139,9 +162,9 @@ class GameConfig:
     first epoch of the second task"""
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
     """of the convolutions; auto: bfloat16 on a GPU, float32 elsewhere. Rates and weights are float32 in any case"""
-    replay: Literal["live", "frozen"] = "live"
+    replay: Literal["live", "frozen"] = used_later("live")
     """old memory decoded by the decoder as it is now (paper), or as it was when the task began (the authors' code)"""
-    resample: Literal["task", "step"] = "task"
+    resample: Literal["task", "step"] = used_later("task")
     """draw features from old memory once per task, or afresh each step"""
 
     def __post_init__(self) -> None:
@@ -163,14 +186,14 @@ class MemoryConfig:
     """r, principal directions per class"""
     neighbours: int = 40
     """k, features that form the Gaussian of a direction"""
-    samples: int = 40
+    samples: int = used_later(40)
     """m, features drawn from each Gaussian when old classes are replayed"""
-    drift_compensation: bool = True
+    drift_compensation: bool = used_later(True)
     """beyond the paper: after each task, move the stored moments along with the encoder"""
-    compensation_replayed: float = 0.0
+    compensation_replayed: float = used_later(0.0)
     """what images replayed from memory weigh beside the new ones when the compensation is fitted; distillation holds
     them where they were, so that they move less than the images they stand for"""
-    compensation_ridge: float = 0.1
+    compensation_ridge: float = used_later(0.1)
     """pull of the compensation towards the identity, as a share of the features' mean eigenvalue"""
 
     def __post_init__(self) -> None:
@@ -252,18 +275,15 @@ class FrozenConfig(MethodConfig):
             )
 
 
-def _later() -> GameStageConfig:
-    weights = WeightsConfig(lambda_new=3.0, distill_new=5.0, distill_replayed=20.0)
-    return GameStageConfig(batch="rule", weights=weights)
-
-
 @dataclass(frozen=True)
 class ICTRLConfig(FrozenConfig):
     """i-CTRL: the game on every task, against replayed memory in the later ones."""
 
     name: ClassVar[str] = "ictrl"
 
-    later: GameStageConfig = field(default_factory=_later)
+    later: GameStageConfig = used_later(
+        GameStageConfig(batch="rule", weights=WeightsConfig(lambda_new=3.0, distill_new=5.0, distill_replayed=20.0))
+    )
 
 
 # The stream and the run
@@ -370,18 +390,3 @@ class Recipe:
     method: MethodConfig = field(default_factory=ICTRLConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     run: RunConfig = field(default_factory=RunConfig)
-
-
-def _distinct(values: tuple[int, ...]) -> bool:
-    return len(set(values)) == len(values)
-
-
-def _finite(value: float) -> bool:
-    return math.isfinite(value)
-
-
-def _require(holds: bool, config: object, name: str, expected: str) -> None:
-    if not holds:
-        section = type(config).__name__.removesuffix("Config").lower()
-        where = name if section in ("run", "stage", "gamestage") else f"{section}.{name}"
-        raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import cache_folder, download, list_datasets, load_dataset
-from ictrl.data.download import SOURCES
+from ictrl.data.registry import ENTRIES, registered
 from ictrl.errors import InputError
 
 
@@ -42,9 +42,14 @@ def md5(path: Path) -> str:
     return "md5:" + hashlib.md5(path.read_bytes()).hexdigest()
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, name: str, base: str, files: list[Path]) -> None:
-    """Let the dataset come from there, with the hashes that the files have."""
-    monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], base=base, hashes={f.name: md5(f) for f in files}))
+def offer(monkeypatch: pytest.MonkeyPatch, name: str, base: str, files: list[Path] | None = None) -> None:
+    """Let the dataset come from there, with the hashes that the files have, or with its own."""
+    entry = registered()[name]
+    assert entry.source is not None
+    source = replace(entry.source, base=base)
+    if files is not None:
+        source = replace(source, hashes={file.name: md5(file) for file in files})
+    monkeypatch.setitem(ENTRIES, name, replace(entry, source=source))
 
 
 def tar(path: Path, contents: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
@@ -83,7 +88,7 @@ def test_single_files(served, official, tmp_path: Path, monkeypatch: pytest.Monk
     root = tmp_path / "root"
     assert download("mnist", root) == root / "MNIST/raw"
     assert len(list((root / "MNIST/raw").iterdir())) == 4
-    assert len(load_dataset(DataConfig(name="mnist", root=str(root)), 32, 1).images) == 30
+    assert len(load_dataset(StreamConfig(dataset="mnist", root=str(root)), 32, 1).images) == 30
 
 
 def test_an_archive_is_unpacked_and_nothing_else_is_left(cifar100_archive: Path, tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_an_archive_is_unpacked_and_nothing_else_is_left(cifar100_archive: Path,
     files = ["fine_label_names.txt", "test.bin", "train.bin"]
     assert everything_in(root) == ["cifar-100-binary", *(f"cifar-100-binary/{file}" for file in files)]
     assert not (tmp_path / "escaped.bin").exists()
-    assert load_dataset(DataConfig(name="cifar100", root=str(root)), 32, 3).class_names[99] == "n99"
+    assert load_dataset(StreamConfig(dataset="cifar100", root=str(root)), 32, 3).class_names[99] == "n99"
 
 
 def test_what_is_there_is_not_fetched_again(cifar100_archive: Path, tmp_path: Path) -> None:
@@ -128,7 +133,7 @@ def test_an_archive_without_the_files_is_refused(served, tmp_path: Path, monkeyp
 
 def test_no_network_says_which_files_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setitem(SOURCES, "mnist", replace(SOURCES["mnist"], base="http://127.0.0.1:9/"))
+    offer(monkeypatch, "mnist", "http://127.0.0.1:9/")
     with pytest.raises(InputError) as caught:
         download("mnist", tmp_path / "root", progress=False)
     assert str(caught.value) == (
@@ -139,7 +144,7 @@ def test_no_network_says_which_files_to_put_where(tmp_path: Path, monkeypatch: p
 
 
 def test_an_address_that_is_gone(served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SOURCES, "cifar10", replace(SOURCES["cifar10"], base=served[1]))
+    offer(monkeypatch, "cifar10", served[1])
     with pytest.raises(InputError, match=r"but got: HTTPError 404\. Without network, put data_batch_1\.bin, .* there"):
         download("cifar10", tmp_path / "root")
     assert everything_in(tmp_path / "root") == []
@@ -149,6 +154,13 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"Expected to download mnist .* but got: (Not a directory|File exists)"):
         download("mnist", tmp_path / "file")
+
+
+def test_the_first_layout_of_a_source_has_the_files_that_it_gives() -> None:
+    for entry in registered().values():
+        if entry.source is not None and entry.source.archive is None:
+            assert entry.layouts[0].compressed
+            assert {f"{file}.gz" for file in entry.layouts[0].files} == set(entry.source.hashes)
 
 
 @pytest.mark.parametrize("name", ["digits", "folder", "imagenet"])

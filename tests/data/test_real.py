@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import Dataset, load_dataset
 
 ROOT = os.environ.get("ICTRL_REAL_DATA")
@@ -19,7 +19,7 @@ EXPORTED = int(os.environ.get("ICTRL_REAL_EXPORT", "30"))  # images a class and 
 
 
 def load(name: str, image_size: int = 32, channels: int = 3) -> Dataset:
-    return load_dataset(DataConfig(name=name, root=ROOT), image_size, channels)
+    return load_dataset(StreamConfig(dataset=name, root=ROOT), image_size, channels)
 
 
 def test_mnist_counts() -> None:
@@ -56,7 +56,7 @@ def test_cifar10_exported_as_png_and_read_as_a_folder_is_the_same(tmp_path: Path
         for row in rows.tolist():
             picture = Image.fromarray(images[row].permute(1, 2, 0).numpy())
             picture.save(tmp_path / part / cifar.class_names[int(labels[row])] / f"{row:05d}.png", compress_level=1)
-    folder = load_dataset(DataConfig(name="folder", root=str(tmp_path)), 32, 3)
+    folder = load_dataset(StreamConfig(dataset="folder", root=str(tmp_path)), 32, 3)
     assert folder.class_names == cifar.class_names  # the official names happen to be in alphabetical order
     assert folder.skipped == ()
     assert torch.equal(folder.images, parts["train"][0])

@@ -1,16 +1,18 @@
 """What every reader returns: uint8 images of one size, integer labels, names of classes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from ictrl.data.arrays import Array, labelled_images
 from ictrl.errors import InputError
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test images of one size, held once; each class has some of both.
+    """Training and test images of one size, held in memory once; every class has at least one image in each part.
 
     `skipped` names the files that could not be read, each with the reason, for whoever wants to tell the user.
     """
@@ -24,6 +26,11 @@ class Dataset:
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        shape, test_shape = tuple(self.images.shape[1:]), tuple(self.test_images.shape[1:])
+        if shape != test_shape:
+            raise InputError(
+                f"Expected test images of {self.name} of shape {shape}, like its training images, but got {test_shape}."
+            )
         for part, labels in (("training", self.labels), ("test", self.test_labels)):
             present = set(labels.unique().tolist())
             unknown, absent = sorted(present - set(self.class_names)), sorted(set(self.class_names) - present)
@@ -37,6 +44,30 @@ class Dataset:
                     f"Expected {part} images of each of the {len(self.class_names)} classes of {self.name} "
                     f"but got none of {_some([f'{label} ({self.class_names[label]})' for label in absent])}."
                 )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        images: Array,
+        labels: Array,
+        test_images: Array,
+        test_labels: Array,
+        class_names: Mapping[int, str] | None = None,
+    ) -> "Dataset":
+        """A dataset from NumPy arrays or tensors: uint8 images (n, channels, height, width), a whole number per image.
+
+        Classes without names are called by their numbers.
+
+        >>> import numpy as np
+        >>> images, labels = np.zeros((4, 1, 8, 8), dtype=np.uint8), np.array([3, 3, 7, 7])
+        >>> Dataset.from_arrays("black", images, labels, images, labels).class_names
+        {3: '3', 7: '7'}
+        """
+        where = f" of {name}"
+        X, y = labelled_images(("images", images), ("labels", labels), where)
+        X_test, y_test = labelled_images(("test_images", test_images), ("test_labels", test_labels), where)
+        return cls(name, X, y, X_test, y_test, numbered(y) if class_names is None else dict(class_names))
 
 
 def numbered(labels: Int[Tensor, " n"]) -> dict[int, str]:

@@ -1,5 +1,6 @@
-"""Where the official files of a dataset may lie below a root folder, and what to say when they do not."""
+"""The official files of a dataset: where they may lie below a root folder, and where they are downloaded from."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ class Layout:
     folders: tuple[str, ...]
     files: tuple[str, ...]
     compressed: bool = False
-    """whether each file may also have been left compressed, with .gz at its end"""
+    """whether each file may also be there in compressed form, with .gz at the end of its name"""
 
     def find(self, root: Path) -> Path | None:
         """The first folder that holds every file."""
@@ -30,8 +31,37 @@ class Layout:
         return twin if self.compressed and not (folder / file).is_file() and twin.is_file() else folder / file
 
 
-def not_there(name: str, root: Path, layouts: Sequence[Layout], root_given: bool) -> InputError:
-    """The error for a dataset that was looked for in vain: what was looked for, where, what is missing, what to do."""
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset is downloaded from: addresses and hashes of its files, or of the one archive that holds them."""
+
+    base: str
+    """address that the names of the files are appended to"""
+    hashes: dict[str, str]
+    """known hash of each file to fetch, such as "md5:…", by its name"""
+    extra: tuple[str, ...] = ()
+    """files of the archive that are useful but not required, such as names of classes"""
+
+    @property
+    def archive(self) -> str | None:
+        """The name of the archive, or None if the files are fetched one by one."""
+        return next((name for name in self.hashes if name.endswith(".tar.gz")), None)
+
+
+def cache_folder() -> Path:
+    """Where downloads go and datasets are looked for: the variable ICTRL_DATA, else the platform's cache folder."""
+    given = os.environ.get("ICTRL_DATA")
+    if given:
+        return Path(given).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("ictrl"))
+
+
+def files_not_found(
+    name: str, root: Path, layouts: Sequence[Layout], root_given: bool, downloadable: bool
+) -> InputError:
+    """The error for a dataset whose files are absent: what was looked for, where, what is missing, what to do."""
     wanted = [f"{', '.join(x.files)} in {', '.join(str(root / folder) for folder in x.folders)}" for x in layouts]
     found = "found none of them"
     for layout in layouts:
@@ -39,6 +69,7 @@ def not_there(name: str, root: Path, layouts: Sequence[Layout], root_given: bool
             missing = layout.missing(root / folder)
             if len(missing) < len(layout.files):
                 found = f"{', '.join(missing)} is missing in {root / folder}"
-    download = f"run `ictrl data download {name}`{' and leave out data.root' if root_given else ''}"
-    own = "; for pictures of your own give --data.name folder" if root_given else ""
-    return InputError(f"Expected {' or else '.join(wanted)} but {found}: {download}, or put them there{own}.")
+    leave_out = " and leave out stream.root" if root_given else ""
+    remedy = f"run `ictrl data download {name}`{leave_out}, or put them there" if downloadable else "put them there"
+    own = "; for pictures of your own give --stream.dataset folder" if root_given else ""
+    return InputError(f"Expected {' or else '.join(wanted)} but {found}: {remedy}{own}.")

@@ -1,7 +1,7 @@
 """Pickled dictionaries of numbers, texts and uint8 arrays, read without being able to run code.
 
-A pickle is a small program that may call anything it can name. Here it can name five things only, all defined below:
-stand-ins that write down what a NumPy array was pickled from. NumPy's own code never sees what the file says.
+A pickle is a small program that may call anything it can name. Here it can name only the five stand-ins defined below,
+which record what a NumPy array was pickled from. NumPy's own code never sees what the file says.
 """
 
 import pickle
@@ -12,7 +12,7 @@ from typing import Any
 from ictrl.errors import InputError
 
 
-class Array:
+class PickledArray:
     """What a pickled array consists of: type code, shape and bytes, none of it checked."""
 
     def __init__(self, code: str = "", shape: Any = (), raw: bytes = b"") -> None:
@@ -20,43 +20,43 @@ class Array:
 
     def __setstate__(self, state: Any) -> None:
         _version, shape, kind, fortran, raw = state
-        if fortran or not isinstance(kind, Type) or not isinstance(raw, bytes):
+        if fortran or not isinstance(kind, PickledType) or not isinstance(raw, bytes):
             raise pickle.UnpicklingError("an array that is not stored row by row")
         self.code, self.shape, self.raw = kind.code, shape, raw
 
 
-class Type:
+class PickledType:
     """A pickled NumPy type: its code, such as u1 for uint8."""
 
     def __init__(self, code: Any = "", *flags: Any) -> None:
         self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
 
     def __setstate__(self, state: Any) -> None:
-        """Byte order and alignment, which mean nothing for single bytes."""
+        """Ignore byte order and alignment, which mean nothing for single bytes."""
 
 
-def _reconstruct(*arguments: Any) -> Array:
-    """An array as yet without contents, as every pickle of protocol 4 and below makes it."""
-    return Array()
+def _reconstruct(*arguments: Any) -> PickledArray:
+    """An array still without contents, which is how a pickle of protocol 4 or below begins one."""
+    return PickledArray()
 
 
-def _from_buffer(raw: Any, kind: Any, shape: Any, order: Any) -> Array:
-    """An array of protocol 5."""
-    if order != "C" or not isinstance(kind, Type):
+def _from_buffer(raw: Any, kind: Any, shape: Any, order: Any) -> PickledArray:
+    """An array with its contents, which is how a pickle of protocol 5 makes one."""
+    if order != "C" or not isinstance(kind, PickledType):
         raise pickle.UnpicklingError("an array that is not stored row by row")
-    return Array(kind.code, shape, bytes(raw) if isinstance(raw, bytes | bytearray) else b"")
+    return PickledArray(kind.code, shape, bytes(raw) if isinstance(raw, bytes | bytearray) else b"")
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """Bytes, which Python 3 writes as text for the older protocols."""
+    """Bytes, which Python 3 pickles as text in protocols 0 to 2."""
     if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError("bytes in another encoding than latin1")
     return text.encode("latin1")
 
 
 ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy", "ndarray"): Array,
-    ("numpy", "dtype"): Type,
+    ("numpy", "ndarray"): PickledArray,
+    ("numpy", "dtype"): PickledType,
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy.core.numeric", "_frombuffer"): _from_buffer,
@@ -73,7 +73,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickle(path: Path) -> dict[Any, Any]:
-    """The dictionary in a pickled file; texts that Python 2 wrote are bytes."""
+    """The dictionary in a pickled file; strings that Python 2 wrote are returned as bytes."""
     try:
         with path.open("rb") as file:
             content = _Unpickler(file, encoding="bytes").load()

@@ -1,7 +1,7 @@
 """One picture file, of whatever kind, as an image for the network.
 
-Pictures are turned as their EXIF orientation says, transparency shows white behind it, 16 bits become 8, animations
-are their first frame, and the rest is `resize.fit`.
+Pictures are turned upright as their EXIF orientation says, transparent parts become white, 16 bits become 8, and of an
+animation the first frame is taken; `resize.fit` does the rest.
 """
 
 import io
@@ -20,18 +20,18 @@ from ictrl.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DRAFT = 8  # large JPEG files are decoded at a fraction of their size that is still so many times what is needed
+DRAFT = 8  # a large JPEG is decoded at a fraction of its size, but at least this many times the side wanted
 
 
 def read_picture(source: Path | bytes, image_size: int, channels: int) -> UInt8[Tensor, "channels side side"]:
-    """A picture from a file or its contents; what cannot be read is refused with the reason."""
+    """A picture from a file or from its bytes, as a square image; an error says why it cannot be read."""
     from PIL import Image
 
     name = source.name if isinstance(source, Path) else "the picture"
     try:
         file: BinaryIO = source.open("rb") if isinstance(source, Path) else io.BytesIO(source)
         with file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata: what matters is whether there are pixels
+            warnings.simplefilter("ignore")  # about odd metadata: what matters is whether there are pixels
             with Image.open(file) as picture:
                 picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
                 return from_picture(picture, image_size, channels)
@@ -42,7 +42,7 @@ def read_picture(source: Path | bytes, image_size: int, channels: int) -> UInt8[
 
 
 def from_picture(picture: "Image", image_size: int, channels: int) -> UInt8[Tensor, "channels side side"]:
-    """An opened picture, as the network takes it."""
+    """An opened picture as a square image of that size, which is what the network takes."""
     from PIL import ImageOps
 
     upright = ImageOps.exif_transpose(picture)
@@ -52,7 +52,7 @@ def from_picture(picture: "Image", image_size: int, channels: int) -> UInt8[Tens
 
 
 def _plain(picture: "Image", grey: bool) -> "Image":
-    """The picture in grey or in colour, 8 bits a channel, without transparency."""
+    """The picture in grey or in colour, 8 bits per channel, without transparency."""
     from PIL import Image
 
     if picture.mode.startswith("I"):  # 16 bits, which Pillow would cut off at 255 instead of scaling them
@@ -67,7 +67,7 @@ def _plain(picture: "Image", grey: bool) -> "Image":
 
 
 def _reason(error: Exception) -> str:
-    """The error's first line without the object addresses that Pillow puts into some."""
+    """The first line of the error, without the object addresses that Pillow puts into some."""
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):

@@ -1,15 +1,29 @@
-"""Datasets by name: what there is, whether it is here, and how it is read."""
+"""Datasets by name: what there is, whether it is here, and how it is read.
 
+A dataset is registered where its reader is defined, and nowhere else. Every file in `readers/` is imported when the
+registry is first asked, so that a new one is found without being listed; a script registers its own in the same way.
+"""
+
+import difflib
+import functools
+import importlib
 import importlib.util
-from dataclasses import dataclass
+import math
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ictrl.config import DataConfig
-from ictrl.data.readers import cifar, idx
+from ictrl.config import StreamConfig
+from ictrl.data import readers
 from ictrl.data.dataset import Dataset
-from ictrl.data.download import cache_folder
-from ictrl.data.layout import not_there
+from ictrl.data.layout import Layout, Source, cache_folder, files_not_found
+from ictrl.data.resize import fit
 from ictrl.errors import InputError
+
+Reader = Callable[[StreamConfig, int, int], Dataset]
+"""Reads a dataset, given the stream's settings and the side and channels of the images that the network takes. A reader
+of pictures of many sizes brings them to that size; one whose images are of one size may return them as they are."""
 
 
 @dataclass(frozen=True)
@@ -27,74 +41,156 @@ class Listing:
     """whether it can be read now; None where that depends on what is given"""
 
 
-def list_datasets(root: Path | None = None) -> list[Listing]:
-    """Every name that `load_dataset` knows, and whether its files lie below the root (by default the cache folder)."""
-    root = root or cache_folder()
-    here = {name: _find(name, root) is not None for name in (*idx.LAYOUTS, *cifar.BINARY)}
-    hub = None if importlib.util.find_spec("datasets") else False
-    return [
-        Listing("digits", "handwritten digits that scikit-learn carries", 10, 1433, 364, 8, 1, True),
-        Listing("mnist", "handwritten digits", 10, 60000, 10000, 28, 1, here["mnist"]),
-        Listing("fashion-mnist", "articles of clothing", 10, 60000, 10000, 28, 1, here["fashion-mnist"]),
-        Listing("cifar10", "small photographs of animals and vehicles", 10, 50000, 10000, 32, 3, here["cifar10"]),
-        Listing("cifar100", "small photographs of a hundred things", 100, 50000, 10000, 32, 3, here["cifar100"]),
-        Listing("folder", "your own pictures, a folder a class: ictrl run pictures --data.root FOLDER"),
-        Listing("npz", "your own arrays: ictrl run pictures --data.name npz --data.root FILE.npz"),
-        Listing("hub", "a Hugging Face dataset: --data.hub-name NAME (pip install datasets)", present=hub),
-    ]
+@dataclass(frozen=True)
+class Entry:
+    """A registered dataset: what is said about it, what reads it, and its files if it has official ones."""
+
+    listing: Listing
+    reader: Reader
+    layouts: tuple[Layout, ...] = ()
+    source: Source | None = None
+    requires: str | None = None
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the reader is one of the package's own."""
+        return self.reader.__module__.startswith(f"{readers.__name__}.")
+
+    def find(self, root: Path) -> tuple[Path, Layout] | None:
+        """The folder below the root that holds the official files, and which of the layouts they have."""
+        found = ((layout.find(root), layout) for layout in self.layouts)
+        return next(((folder, layout) for folder, layout in found if folder is not None), None)
+
+    def present(self, root: Path) -> bool | None:
+        """Whether the dataset can be read with that root; None where it depends on what is given."""
+        if self.layouts:
+            return self.find(root) is not None
+        if self.requires and importlib.util.find_spec(self.requires) is None:
+            return False
+        return None if self.listing.classes is None else True
 
 
-def load_dataset(data: DataConfig, image_size: int, channels: int) -> Dataset:
-    """The dataset that the settings name, at the size and with the channels a network expects."""
-    if data.name == "digits":
-        from ictrl.data.readers.digits import read_digits
+ENTRIES: dict[str, Entry] = {}
+"""What has been registered so far; `registered` imports the package's own readers first."""
 
-        if data.root:
+
+def register_dataset(
+    name: str,
+    description: str,
+    *,
+    classes: int | None = None,
+    images: int | None = None,
+    test_images: int | None = None,
+    side: int | None = None,
+    channels: int | None = None,
+    layouts: tuple[Layout, ...] = (),
+    source: Source | None = None,
+    requires: str | None = None,
+) -> Callable[[Reader], Reader]:
+    """A decorator that makes a reader known by a name, which `StreamConfig(dataset=name)` then chooses.
+
+    The numbers of classes, training images and test images, and the images' side and channels, are for
+    `ictrl data list`; leave out what depends on what the user gives. `layouts` are the official files, the downloaded
+    version first, which the reader finds with `locate`; `source` is where they are downloaded from; `requires` is a
+    package that the reader imports and that may not be installed.
+
+        @register_dataset("stripes", "noisy stripes", classes=4)
+        def read_stripes(stream, image_size, channels):
+            return Dataset.from_arrays("stripes", images, labels, test_images, test_labels)
+    """
+
+    def register(reader: Reader) -> Reader:
+        entry = Entry(
+            Listing(name, description, classes, images, test_images, side, channels), reader, layouts, source, requires
+        )
+        if not entry.built_in:
+            _import_readers()  # so that a name they use is refused here, not when they are imported
+        if name in ENTRIES:
             raise InputError(
-                f"Expected no data.root for the embedded digits but got {data.root}: for pictures of your own take the "
-                "recipe pictures, or give --data.name folder as well."
+                f"Expected a new name for a dataset but got {name!r}, which {ENTRIES[name].reader.__module__} has "
+                "registered: choose another."
             )
-        return read_digits(image_size, channels)
-    if data.name == "folder":
-        from ictrl.data.readers.folder import read_folder
+        if source is not None and not layouts:
+            raise InputError(f"Expected layouts for {name}, which has a source, but got none: say what is downloaded.")
+        ENTRIES[name] = entry
+        return reader
 
-        return read_folder(_own(data, "a folder of pictures"), data.test_share, image_size, channels)
-    if data.name == "npz":
-        from ictrl.data.readers.npz import read_npz
-
-        return read_npz(_own(data, "an .npz file"), image_size, channels)
-    if data.name == "hub":
-        from ictrl.data.readers.hub import read_hub
-
-        if not data.hub_name:
-            raise InputError("Expected data.hub_name, the dataset's name on the Hub, for data.name hub but got none.")
-        cache = Path(data.root).expanduser() if data.root else None
-        own = (data.hub_configuration, data.hub_image, data.hub_label, cache)
-        return read_hub(data.hub_name, image_size, channels, data.test_share, *own)
-    return _official(data.name, data.root, image_size, channels)
+    return register
 
 
-def _official(name: str, given: str | None, image_size: int, channels: int) -> Dataset:
-    root = Path(given).expanduser() if given else cache_folder()
-    found = _find(name, root)
-    if name in idx.LAYOUTS:
-        if found is None:
-            raise not_there(name, root, [idx.LAYOUTS[name]], root_given=given is not None)
-        return idx.read_idx_dataset(name, found, image_size, channels)
+def registered() -> dict[str, Entry]:
+    """Every dataset by name: those with the smallest images first, then your own pictures, then what scripts added."""
+    _import_readers()
+    return dict(sorted(ENTRIES.items(), key=lambda item: _place(item[1])))
+
+
+def dataset_names() -> list[str]:
+    """Every name that `load_dataset` knows, in the order in which they are listed."""
+    return list(registered())
+
+
+def list_datasets(root: Path | None = None) -> list[Listing]:
+    """Every known dataset, and whether its files lie below the root (by default the cache folder)."""
+    root = root or cache_folder()
+    return [replace(entry.listing, present=entry.present(root)) for entry in registered().values()]
+
+
+def load_dataset(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """The dataset that the settings name, with the side and the channels that a network expects."""
+    dataset = _entry(stream.dataset).reader(stream, image_size, channels)
+    images, test_images = (fit(part, image_size, channels) for part in (dataset.images, dataset.test_images))
+    if images is dataset.images and test_images is dataset.test_images:
+        return dataset
+    return replace(dataset, images=images, test_images=test_images)
+
+
+def locate(stream: StreamConfig) -> tuple[Path, Layout]:
+    """The folder that holds the official files of the stream's dataset, and which of its layouts they have."""
+    entry = _entry(stream.dataset)
+    root = Path(stream.root).expanduser() if stream.root else cache_folder()
+    found = entry.find(root)
     if found is None:
-        raise not_there(name, root, [cifar.BINARY[name], cifar.PYTHON[name]], root_given=given is not None)
-    if cifar.BINARY[name].missing(found):
-        return cifar.read_cifar_python(name, found, image_size, channels)
-    return cifar.read_cifar_binary(name, found, image_size, channels)
+        raise files_not_found(
+            stream.dataset,
+            root,
+            entry.layouts,
+            root_given=stream.root is not None,
+            downloadable=entry.source is not None,
+        )
+    return found
 
 
-def _find(name: str, root: Path) -> Path | None:
-    """The folder that holds the dataset's official files, of whichever version."""
-    layouts = [idx.LAYOUTS[name]] if name in idx.LAYOUTS else [cifar.BINARY[name], cifar.PYTHON[name]]
-    return next((folder for layout in layouts if (folder := layout.find(root)) is not None), None)
+def required_root(stream: StreamConfig, what: str) -> Path:
+    """The path in `stream.root`, for a dataset that cannot be read without; `what` it should be is for the error."""
+    if not stream.root:
+        raise InputError(
+            f"Expected stream.root to be {what} for stream.dataset {stream.dataset} but got none: give --stream.root."
+        )
+    return Path(stream.root).expanduser()
 
 
-def _own(data: DataConfig, what: str) -> Path:
-    if not data.root:
-        raise InputError(f"Expected data.root to be {what} for data.name {data.name} but got none: give --data.root.")
-    return Path(data.root).expanduser()
+def _entry(name: str) -> Entry:
+    known = registered()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f" (did you mean {close[0]!r}?)" if close else ""
+        raise InputError(
+            f"Expected stream.dataset to be one of {', '.join(known)} but got {name!r}{guess}: "
+            "a dataset of your own must be registered first, with ictrl.data.register_dataset."
+        )
+    return known[name]
+
+
+@functools.cache
+def _import_readers() -> None:
+    for module in pkgutil.iter_modules(readers.__path__, f"{readers.__name__}."):
+        importlib.import_module(module.name)
+
+
+def _place(entry: Entry) -> tuple[bool, float, float, float, bool]:
+    """Sorts small images before large ones, and unknown sizes and what must be installed last; scripts' own by time."""
+    if not entry.built_in:
+        return (True, 0, 0, 0, False)
+    sizes = (entry.listing.side, entry.listing.channels, entry.listing.classes)
+    side, channels, classes = (math.inf if size is None else size for size in sizes)
+    return (False, side, channels, classes, entry.requires is not None)

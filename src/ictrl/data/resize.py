@@ -1,8 +1,8 @@
-"""Images brought to the side and the channels that a network expects; every reader uses these.
+"""Images brought to the side and the number of channels that a network expects.
 
 The middle square is cut out and resized with a triangle filter that widens as images shrink, so that fine patterns
-fade instead of turning into coarse ones. Images of 28×28, which is to say MNIST, get a border of two black pixels when
-32 are asked for, as in the paper: nothing is interpolated.
+fade instead of turning into coarse ones. Images of 28×28, that is MNIST, get a border of two black pixels when 32×32 is
+asked for, as in the paper: nothing is interpolated.
 """
 
 import torch
@@ -12,13 +12,13 @@ from torch.nn.functional import interpolate, pad
 
 from ictrl.errors import InputError
 
-CHUNK_PIXELS = 2**24  # as floats at a time: a whole dataset as floats would take four times its memory
+CHUNK_PIXELS = 2**24  # converted to floats at a time: the whole dataset as floats would take four times its memory
 MNIST_SIDE, PADDED_SIDE = 28, 32
 LUMA = (19595, 38470, 7471)  # red, green and blue in 2^16 ths (ITU-R 601), in whole numbers as Pillow has them
 
 
 def fit(images: UInt8[Tensor, "n c h w"], image_size: int, channels: int) -> UInt8[Tensor, "n channels side side"]:
-    """Images of any size as squares with that many channels; what fits already is returned as it is."""
+    """Images of any size as squares of that side with that many channels; what fits already is returned as it is."""
     if min(images.shape[1], channels) == channels:  # fewer channels first, so that there is less to resize
         return to_side(to_channels(images, channels), image_size)
     return to_channels(to_side(images, image_size), channels)
@@ -45,7 +45,7 @@ def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c s
 
 
 def to_channels(images: UInt8[Tensor, "n c h w"], channels: int) -> UInt8[Tensor, "n channels h w"]:
-    """Grey images three times over as colour, or colour images as their luma."""
+    """Images with that many channels: grey as colour by repetition, colour as grey by its luma."""
     n, c, height, width = images.shape
     if c == channels:
         return images

@@ -1,4 +1,4 @@
-"""Room for images that come one by one, and which of them are held out as test images."""
+"""Collecting images that come one by one, and deciding which of them are held out as test images."""
 
 from dataclasses import dataclass, field
 
@@ -9,25 +9,28 @@ from torch import Tensor
 
 @dataclass
 class Shelf:
-    """Images side by side in memory reserved once, filled from the front; what could not be read leaves room unused."""
+    """Memory for images, reserved once and filled from the front; what could not be read leaves the end unused."""
 
     room: UInt8[Tensor, "room c h w"]
     labels: list[int] = field(default_factory=list)
 
     def add(self, image: UInt8[Tensor, "c h w"], label: int) -> None:
+        """Put an image behind those that are there."""
         self.room[len(self.labels)] = image
         self.labels.append(label)
 
     def contents(self) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
+        """The images added so far, and their labels."""
         return self.room[: len(self.labels)], torch.tensor(self.labels, dtype=torch.int64)
 
 
 def new_shelf(room: int, image_size: int, channels: int) -> Shelf:
+    """An empty shelf for so many square images."""
     return Shelf(torch.empty((room, channels, image_size, image_size), dtype=torch.uint8))
 
 
 def held_out_count(total: int, share: float) -> int:
-    """How many of a class's images are held out: about that share, but at least one, and never all.
+    """How many of the images of a class are held out: about that share, but at least one and never all.
 
     >>> [held_out_count(total, 0.2) for total in (1, 2, 10, 1000)]
     [0, 1, 2, 200]
@@ -36,8 +39,8 @@ def held_out_count(total: int, share: float) -> int:
 
 
 def is_held_out(position: int, share: float) -> bool:
-    """Whether the image at that position of its class (0, 1, …) is one of them.
+    """Whether the image at that position within its class (0, 1, …) is held out.
 
-    Of the first n images, whatever n, `held_out_count(n, share)` are: nobody need know beforehand how many there are.
+    Of the first n images `held_out_count(n, share)` are, for every n: the total need not be known beforehand.
     """
     return held_out_count(position + 1, share) > held_out_count(position, share)

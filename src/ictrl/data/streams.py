@@ -1,11 +1,11 @@
 """Class-incremental streams: a dataset whose classes arrive task by task.
 
-A task holds the positions of its images in the dataset, not the images: they are gathered when they are asked for, so
-that a dataset is in memory once, however it is cut.
+A task holds not its images but their positions in the dataset, and gathers the images when it is asked for them: a
+dataset is in memory once, however it is divided into tasks.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -13,18 +13,19 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
+from ictrl.data.arrays import Array
 from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
-from ictrl.training.loader import fits
 
-VALIDATION = 20260101  # seed of the images that are held out for validation; another than any subset's
-FEWEST = 2  # training images of a class: the learner takes no fewer
+VALIDATION = 20260101  # seed that chooses the validation images, unlike that of any subset
+FEWEST = 2  # training images that a learner needs of each class
+PARTS = ("images", "labels", "test_images", "test_labels")
 
 
 @dataclass(frozen=True)
 class Task:
-    """The images of a few classes: those to learn from, and those to be tested on. Each access gathers them anew."""
+    """The images of a few classes, to learn from and to be tested on. Each access to them gathers them anew."""
 
     classes: tuple[int, ...]
     dataset: Dataset
@@ -48,51 +49,91 @@ class Task:
         return self.dataset.test_labels[self.test_rows]
 
 
-def near(tasks: list[Task], device: torch.device) -> list[Task]:
-    """The same tasks, with their images on the device if there is ample room: a run gathers them again and again."""
-    dataset = tasks[0].dataset
-    parts = dataset.images, dataset.test_images
-    if not all(fits(images, device, share=0.2) for images in parts):  # a task's images are gathered beside them
-        return tasks
-    images, test_images = (part.to(device) for part in parts)
-    moved = replace(dataset, images=images, test_images=test_images)
-    return [replace(task, dataset=moved) for task in tasks]
-
-
-def split_tasks(dataset: Dataset, data: DataConfig) -> list[Task]:
-    """The dataset's classes, in the order and in the tasks that the settings ask for, with the images they leave."""
-    classes = order_classes(sorted(dataset.class_names), data.class_order, data.class_order_seed)
-    groups = group_classes(classes, data.tasks, data.task_sizes, dataset.name)
-    beyond = [number for number in data.halved_tasks if number > len(groups)]
+def split_tasks(dataset: Dataset, stream: StreamConfig) -> list[Task]:
+    """Divide the dataset's classes into tasks, in the order and with the share of images that the settings ask for."""
+    classes = order_classes(sorted(dataset.class_names), stream.class_order, stream.class_order_seed)
+    groups = group_classes(classes, stream.tasks, stream.task_sizes, dataset.name)
+    beyond = [number for number in stream.halved_tasks if number > len(groups)]
     if beyond:
-        raise InputError(f"Expected data.halved_tasks among the {len(groups)} tasks but got {beyond[0]}.")
-    if data.validation:  # nothing of the test part is left to look at
-        dataset, kept, held = _with_validation(dataset, data)
+        raise InputError(f"Expected stream.halved_tasks among the {len(groups)} tasks but got {beyond[0]}.")
+    if stream.validation:  # the test images are out of sight: whoever chooses settings must not see them
+        dataset, kept, held = _with_validation(dataset, stream)
     else:
         kept, held = torch.arange(len(dataset.labels)), torch.arange(len(dataset.test_labels))
     labels, test_labels = dataset.labels[kept], dataset.test_labels[held]
     tasks = []
     for number, group in enumerate(groups, start=1):
-        share = data.subset * (data.halved_share if number in data.halved_tasks else 1.0)
-        rows = [kept[choose(labels, label, share, data.limit, data.subset_seed)] for label in group]
-        test_rows = [held[choose(test_labels, label, 1.0, data.limit, data.subset_seed)] for label in group]
+        share = stream.subset * (stream.halved_share if number in stream.halved_tasks else 1.0)
+        rows = [kept[choose(labels, label, share, stream.limit, stream.subset_seed)] for label in group]
+        test_rows = [held[choose(test_labels, label, 1.0, stream.limit, stream.subset_seed)] for label in group]
         for label, chosen, tested in zip(group, rows, test_rows):
             _check_enough(dataset, label, len(chosen), share)
-            if data.validation and not len(tested):
+            if stream.validation and not len(tested):
                 raise InputError(
-                    f"Expected a validation image of class {label} but a share of {data.validation:g} gives none: "
-                    "raise data.validation."
+                    f"Expected a validation image of class {label} but a share of {stream.validation:g} gives none: "
+                    "raise stream.validation."
                 )
         tasks.append(Task(group, dataset, torch.cat(rows).sort().values, torch.cat(test_rows).sort().values))
     return tasks
 
 
-def _with_validation(dataset: Dataset, data: DataConfig) -> tuple[Dataset, Tensor, Tensor]:
-    """The dataset with its training images in both parts, the positions to learn from, and those to be measured on.
+def tasks_from_arrays(
+    tasks: Sequence[Sequence[Array]], class_names: Mapping[int, str] | None = None, name: str = "arrays"
+) -> tuple[Dataset, list[Task]]:
+    """A stream from arrays in memory: for each task (images, labels, test_images, test_labels), no class in two tasks.
 
-    Which images are held out depends on nothing but the data: all settings are compared on the same ones.
+    Images are uint8 of shape (n, channels, height, width), labels one whole number per image, both NumPy arrays or
+    tensors, which are copied. Classes without names are called by their numbers.
     """
-    parts = [choose(dataset.labels, label, data.validation, None, VALIDATION) for label in dataset.class_names]
+    if not tasks:
+        raise InputError("Expected at least one task but got none.")
+    parts: list[Dataset] = []
+    for number, given in enumerate(tasks, start=1):
+        if len(given) != len(PARTS):
+            raise InputError(f"Expected task {number} as ({', '.join(PARTS)}) but got {len(given)} arrays.")
+        images, labels, test_images, test_labels = given
+        part = Dataset.from_arrays(f"task {number}", images, labels, test_images, test_labels)
+        _check_next(part, parts)
+        parts.append(part)
+    classes = sorted(label for part in parts for label in part.class_names)
+    names = {label: str(label) for label in classes} if class_names is None else class_names
+    unnamed = [label for label in classes if label not in names]
+    if unnamed:
+        raise InputError(f"Expected class_names to name each of the {len(classes)} classes but got none for {unnamed}.")
+    dataset = Dataset(
+        name=name,
+        images=torch.cat([part.images for part in parts]),
+        labels=torch.cat([part.labels for part in parts]),
+        test_images=torch.cat([part.test_images for part in parts]),
+        test_labels=torch.cat([part.test_labels for part in parts]),
+        class_names={label: names[label] for label in classes},
+    )
+    rows = torch.arange(len(dataset.labels)).split([len(part.labels) for part in parts])
+    test_rows = torch.arange(len(dataset.test_labels)).split([len(part.test_labels) for part in parts])
+    return dataset, [Task(tuple(part.class_names), dataset, *both) for part, *both in zip(parts, rows, test_rows)]
+
+
+def _check_next(part: Dataset, before: Sequence[Dataset]) -> None:
+    """Whether a task of a stream can follow those before it: images of the same shape, enough of each, new classes."""
+    shape, first = (tuple(dataset.images.shape[1:]) for dataset in (part, before[0] if before else part))
+    if shape != first:
+        raise InputError(f"Expected images of shape {first} in {part.name}, as in task 1, but got {shape}.")
+    for label in part.class_names:
+        earlier = next((other.name for other in before if label in other.class_names), None)
+        if earlier:
+            raise InputError(
+                f"Expected new classes in {part.name} but got {label}, which is in {earlier}: "
+                "give all images of a class in one task."
+            )
+        _check_enough(part, label, int((part.labels == label).sum()), share=1.0)
+
+
+def _with_validation(dataset: Dataset, stream: StreamConfig) -> tuple[Dataset, Tensor, Tensor]:
+    """The dataset with its training images as test images too, the positions to learn from, and those to test on.
+
+    Which images are held out depends on the data and the share alone: all settings are compared on the same ones.
+    """
+    parts = [choose(dataset.labels, label, stream.validation, None, VALIDATION) for label in dataset.class_names]
     chosen = torch.zeros(len(dataset.labels), dtype=torch.bool)
     chosen[torch.cat(parts)] = True
     both = replace(dataset, test_images=dataset.images, test_labels=dataset.labels)
@@ -110,7 +151,7 @@ def order_classes(classes: Sequence[int], given: Sequence[int], seed: int | None
         if unknown or absent or len(given) != len(classes):
             wrong = f"{unknown} that are no classes" if unknown else f"{len(given)} without {absent}"
             raise InputError(
-                f"Expected data.class_order to name each of the {len(classes)} classes once but got {wrong}."
+                f"Expected stream.class_order to name each of the {len(classes)} classes once but got {wrong}."
             )
         return list(given)
     if seed is None:
@@ -120,7 +161,7 @@ def order_classes(classes: Sequence[int], given: Sequence[int], seed: int | None
 
 
 def group_classes(classes: Sequence[int], tasks: int, sizes: Sequence[int], name: str) -> list[tuple[int, ...]]:
-    """The classes of the dataset of that name, cut into tasks of equally many, or of the sizes given.
+    """The classes of the dataset of that name, divided into equally large tasks or into tasks of the sizes given.
 
     >>> group_classes([3, 1, 2, 0], tasks=2, sizes=(), name="toy")
     [(3, 1), (2, 0)]
@@ -129,23 +170,23 @@ def group_classes(classes: Sequence[int], tasks: int, sizes: Sequence[int], name
     """
     if sizes and sum(sizes) != len(classes):
         raise InputError(
-            f"Expected data.task_sizes to add up to the {len(classes)} classes of {name} but "
+            f"Expected stream.task_sizes to add up to the {len(classes)} classes of {name} but "
             f"{' + '.join(map(str, sizes))} = {sum(sizes)}."
         )
     if not sizes and len(classes) % tasks:
         raise InputError(
             f"Expected a number of tasks that divides the {len(classes)} classes of {name} but got {tasks}. "
-            "For tasks of unequal size, give data.task_sizes."
+            "For tasks of unequal size, give stream.task_sizes."
         )
     sizes = sizes or [len(classes) // tasks] * tasks
     return [tuple(classes[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
 
 
 def choose(labels: Int[Tensor, " n"], label: int, share: float, limit: int | None, seed: int) -> Int[Tensor, " chosen"]:
-    """Positions of some of a class's images, ascending.
+    """Positions of some of the images of one class, in ascending order.
 
-    They depend on the seed and the class alone, not on the order of classes or the task; and what a smaller share or
-    limit chooses, a larger one chooses too.
+    The choice depends on the seed and the class alone, not on the order of classes or the task, and a larger share or
+    limit includes everything that a smaller one chooses.
     """
     rows = (labels == label).nonzero().flatten()
     wanted = min(round(share * len(rows)), len(rows) if limit is None else limit)
@@ -158,7 +199,7 @@ def choose(labels: Int[Tensor, " n"], label: int, share: float, limit: int | Non
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A task in numbers, for `ictrl data show`: for each class its label, its name and how many images it has."""
+    """A task in numbers, for `ictrl data show`: the label, name and numbers of images of each class."""
 
     number: int
     classes: tuple[int, ...]
@@ -168,7 +209,7 @@ class TaskSummary:
 
 
 def describe_stream(tasks: Sequence[Task]) -> list[TaskSummary]:
-    """What the stream will be, task by task."""
+    """The classes of each task, and how many images they have."""
     return [
         TaskSummary(
             number=number,
@@ -183,12 +224,11 @@ def describe_stream(tasks: Sequence[Task]) -> list[TaskSummary]:
 
 def _check_enough(dataset: Dataset, label: int, left: int, share: float) -> None:
     if left < FEWEST:
-        total = int((dataset.labels == label).sum())
+        found = f"got {left}: "
+        if share < 1:
+            total = int((dataset.labels == label).sum())
+            found = f"a share of {share:g} leaves {left} of {total}: raise stream.subset or stream.halved_share, or "
         raise InputError(
-            f"Expected at least {FEWEST} training images of class {label} ({dataset.class_names[label]}) but "
-            + (
-                f"a share of {share:g} leaves {left} of {total}: raise data.subset or data.halved_share, or add images."
-                if share < 1
-                else f"there is {total}, beside those held out to test: add images."
-            )
+            f"Expected at least {FEWEST} training images of class {label} ({dataset.class_names[label]}) "
+            f"but {found}add images."
         )

@@ -1,18 +1,14 @@
-"""What is measured of a learner, under two protocols, which are never mixed.
+"""What is measured of a learner after each task: accuracy under both protocols, the floors, drift, replay.
 
-- **memory**: the learner as its user has it; all that is classified by comes from the moments it kept;
-- **reencoded**: the paper's protocol; the same is refitted from the training images of every class seen so far, old
-  ones included, under the current encoder. It needs the data that the method says it does not keep.
-
-Beside them stand two floors, reencoded: the same networks untrained, and as they were after the first task. What lies
-below the one was not learned; what lies below the other would have been better left alone after the first task.
+The *memory* protocol is the learner's own `predict`. What needs features and class moments (the *reencoded* protocol,
+the floors, drift) is asked of learners that have them (`KeepsMoments`), and left out of the others.
 """
 
 import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +16,17 @@ import torch
 from torch import Tensor
 
 import ictrl
-from ictrl.memory.classifiers import Classifier, Moments, classifier_of
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task
-from ictrl.memory.drift import measure_drift
-from ictrl.methods.ictrl import ICTRL
-from ictrl.theory.metrics import confusion, summarise
-from ictrl.recipes.reader import recipe_to_table
+from ictrl.experiment.results import FLOORS, PROTOCOLS, Drift, Results
+from ictrl.memory.classifiers import Classifier
+from ictrl.memory.compensation import measure_drift
+from ictrl.methods.base import KeepsMoments, Learner, Replays
+from ictrl.theory.metrics import Scores, confusion, summarise
+from ictrl.theory.statistics import Moments
+from ictrl.training.loader import fits
 
-REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
-REPLAY_WELL = 0.8  # share of them that should be recognised
-PROTOCOLS = ("memory", "reencoded")
+REPLAY_WELL = 0.8  # share of what memory replays that should be recognised: below it, say so
 
 
 @dataclass
@@ -38,24 +34,31 @@ class Measured:
     """Accuracies, row by row of each matrix, and the time that went into them."""
 
     test_images: list[int]
-    floor: list[list[float]] = field(default_factory=list)
-    frozen: list[list[float]] = field(default_factory=list)
     memory: list[list[float]] = field(default_factory=list)
     reencoded: list[list[float]] = field(default_factory=list)
+    untrained: list[list[float]] = field(default_factory=list)
+    frozen: list[list[float]] = field(default_factory=list)
     replay: list[float] = field(default_factory=list)
     confusion: dict[str, list[list[int]]] = field(default_factory=dict)
     """under each protocol after the newest task; rows: true class, columns: predicted"""
     drift_mean: list[list[float]] = field(default_factory=list)
     drift_affinity: list[list[float]] = field(default_factory=list)
     """of each class seen so far, in the order of learning; nothing for tasks that were measured before drift was"""
-    seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floor": 0.0})
+    seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floors": 0.0})
 
-    def __post_init__(self) -> None:
-        for rows in (self.drift_mean, self.drift_affinity):
-            rows += [[] for _ in range(len(self.memory) - len(rows))]
+    @classmethod
+    def from_notes(cls, notes: dict[str, Any]) -> "Measured":
+        """As a checkpoint holds it, of this version or an earlier one."""
+        found = {"untrained" if key == "floor" else key: value for key, value in notes.items()}
+        found["seconds"] = {"floors" if key == "floor" else key: value for key, value in found["seconds"].items()}
+        measured = cls(**found)
+        for rows in (measured.drift_mean, measured.drift_affinity):
+            rows += [[] for _ in range(len(measured.memory) - len(rows))]
+        return measured
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
+        """Add the seconds that this takes to a phase."""
         start = time.perf_counter()
         yield
         if torch.cuda.is_available():
@@ -66,12 +69,12 @@ class Measured:
 Predictions = list[tuple[Tensor, Tensor]]
 """of each task: labels of its test images, and the labels predicted for them"""
 
-
 Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 """of each task: features and labels of its training images, and views and labels of its test images"""
 
 
-def features_of(learner: ICTRL, tasks: list[Task]) -> Features:
+def features_of(learner: KeepsMoments, tasks: list[Task]) -> Features:
+    """Everything that is computed from images, once for all that is measured."""
     return [
         (learner.features(task.images), task.labels, learner.views(task.test_images), task.test_labels)
         for task in tasks
@@ -85,101 +88,121 @@ def reencoded(features: Features) -> Moments:
 
 
 def predictions(features: Features, classifier: Classifier) -> Predictions:
+    """What a classifier says of the test images."""
     return [(labels, classifier.decide(views).cpu()) for _, _, views, labels in features]
 
 
-def both_protocols(learner: ICTRL, features: Features, moments: Moments) -> dict[str, Predictions]:
-    """Predictions from memory alone, and with all that is classified by refitted from re-encoded training images."""
-    refitted = classifier_of(moments, learner.recipe.classifier)
-    return {"memory": predictions(features, learner.classifier), "reencoded": predictions(features, refitted)}
+def predict_all(learner: Learner[Any], tasks: list[Task]) -> dict[str, Predictions]:
+    """Predictions for the test images of these tasks, under each protocol that the learner can be measured by."""
+    if isinstance(learner, KeepsMoments):
+        return _by_moments(learner, features_of(learner, tasks))[0]
+    return {"memory": [(task.test_labels, learner.predict(task.test_images).cpu()) for task in tasks]}
 
 
-def never_learning(learner: ICTRL, tasks: list[Task]) -> list[list[float]]:
+def _by_moments(learner: KeepsMoments, features: Features) -> tuple[dict[str, Predictions], Moments]:
+    """Predictions from memory alone, and with the classifier refitted from re-encoded training images."""
+    moments = reencoded(features)
+    stored = learner.classifier_of(Moments.of_classes(learner.class_memory()))
+    refitted = learner.classifier_of(moments)
+    return {"memory": predictions(features, stored), "reencoded": predictions(features, refitted)}, moments
+
+
+def never_learning(learner: KeepsMoments, tasks: list[Task]) -> list[list[float]]:
     """The accuracy matrix if the encoder stayed as it is; with nothing moving, memory and reencoded are the same."""
     features = features_of(learner, tasks)
     moments, learned, rows = reencoded(features), set[int](), []
     for t, task in enumerate(tasks, start=1):
         learned.update(task.classes)
-        classifier = classifier_of(moments.among(learned), learner.recipe.classifier)
+        classifier = learner.classifier_of(moments.among(learned))
         rows.append(_accuracies(predictions(features[:t], classifier)))
     return rows
 
 
-def measure(learner: ICTRL, tasks: list[Task], measured: Measured) -> None:
+def measure_floor(learner: Learner[Any], tasks: list[Task], measured: Measured, floor: str) -> None:
+    """One of the floors, if the learner has class moments: as it is before the first task, or after it."""
+    if isinstance(learner, KeepsMoments):
+        with measured.timed("floors"):
+            setattr(measured, floor, never_learning(learner, tasks))
+
+
+def measure(learner: Learner[Any], tasks: list[Task], measured: Measured) -> None:
     """The row after these tasks of each protocol's matrix and of the drift; the confusion matrices are replaced."""
-    features = features_of(learner, tasks)
-    moments = reencoded(features)
-    found = both_protocols(learner, features, moments)
+    rows: dict[str, list[float]] = {}
+    if isinstance(learner, KeepsMoments):
+        found, moments = _by_moments(learner, features_of(learner, tasks))
+        rows["drift_mean"], rows["drift_affinity"] = measure_drift(learner.class_memory(), moments)
+    else:
+        found = predict_all(learner, tasks)
     for protocol, decided in found.items():
         true, predicted = (torch.cat(parts).tolist() for parts in zip(*decided))
         measured.confusion[protocol] = confusion(true, predicted, learner.classes_.tolist())
-    distances, affinities = measure_drift(learner.memory, moments)
-    rows = {
-        "memory": _accuracies(found["memory"]),
-        "reencoded": _accuracies(found["reencoded"]),
-        "drift_mean": distances,
-        "drift_affinity": affinities,
-    }
+        rows[protocol] = _accuracies(decided)
     for name, row in rows.items():
         getattr(measured, name)[len(tasks) - 1 :] = [row]
+    if isinstance(learner, Replays):
+        measured.replay[len(tasks) - 1 :] = [learner.replay_recognised()]
 
 
 def _accuracies(decided: Predictions) -> list[float]:
     return [float((true == predicted).double().mean()) for true, predicted in decided]
 
 
-def replay_recognised(learner: ICTRL) -> float:
-    """Share of features drawn from memory that the classifier still assigns to their class after f(g(z)).
-
-    Where it is low, the decoder has not learned to replay, and memory will not hold: train longer.
-    """
-    generator = torch.Generator(learner.device).manual_seed(0)
-    Z, y = learner.memory.gaussians().sample(REPLAYED, generator)
-    with torch.no_grad():
-        Z_hat = torch.cat([learner.encoder(learner.decoder(part)) for part in Z.split(2048)])
-    labels = torch.tensor(list(learner.memory), device=Z.device)[y]
-    return float((learner.classifier.predict(Z_hat) == labels).double().mean())
-
-
-def describe(recipe: Recipe, learner: ICTRL, measured: Measured, dataset: Dataset, tasks: list[Task]) -> dict[str, Any]:
-    """The contents of `results.json`."""
+def describe(
+    recipe: Recipe, learner: Learner[Any], measured: Measured, dataset: Dataset, tasks: list[Task]
+) -> Results:
+    """What was measured so far, as a record."""
     done = len(measured.memory)
-    protocols: dict[str, Any] = {}
-    for protocol in PROTOCOLS:
-        scores = asdict(summarise(getattr(measured, protocol), measured.test_images))
-        protocols[protocol] = {**_rounded(scores), "confusion": measured.confusion[protocol]}
-    return {
-        "complete": done == len(tasks),
-        **protocols,
-        "floor": _rounded(asdict(summarise(measured.floor[:done], measured.test_images))),
-        **(
-            {"frozen": _rounded(asdict(summarise(measured.frozen[:done], measured.test_images)))}
-            if measured.frozen
-            else {}
-        ),
-        "drift": _rounded(_drift(learner, measured)),
-        "measured_on": "validation images" if recipe.data.validation else "test images",
-        "replay": _rounded(measured.replay),
-        "tasks": [list(task.classes) for task in tasks],
-        "class_names": {str(label): name for label, name in dataset.class_names.items()},
-        "test_images": measured.test_images,
-        "memory_bytes": learner.memory.nbytes,
-        "image_bytes": sum(len(task.rows) for task in tasks[:done]) * dataset.images[0].numel(),
-        "parameters": learner.parameters,
-        "seconds": {phase: round(seconds, 3) for phase, seconds in measured.seconds.items()},
-        "seed": learner.seed,
-        "device": device_name(learner.device),
-        "versions": versions(),
-        "recipe": recipe_to_table(recipe),
-    }
+    scores: dict[str, Scores | None] = {}
+    for name in (*PROTOCOLS, *FLOORS):
+        rows = getattr(measured, name)[:done]
+        scores[name] = None
+        if rows:
+            found = summarise(rows, measured.test_images)
+            scores[name] = Scores(**_rounded({**asdict(found), "confusion": measured.confusion.get(name)}))
+    memory = scores["memory"]
+    assert memory is not None
+    return Results(
+        complete=done == len(tasks),
+        memory=memory,
+        reencoded=scores["reencoded"],
+        untrained=scores["untrained"],
+        frozen=scores["frozen"],
+        drift=_drift(learner.labels, measured),
+        replay=_rounded(measured.replay) or None,
+        tasks=[list(task.classes) for task in tasks],
+        class_names=dict(dataset.class_names),
+        test_images=measured.test_images,
+        kept_bytes=learner.kept_bytes,
+        image_bytes=sum(len(task.rows) for task in tasks[:done]) * dataset.images[0].numel(),
+        parameters=learner.parameter_count,
+        seconds={phase: round(seconds, 3) for phase, seconds in measured.seconds.items()},
+        seed=learner.seed,
+        device=device_name(learner.device),
+        versions=versions(),
+        recipe=recipe,
+        measured_on="validation images" if recipe.stream.validation else "test images",
+    )
 
 
-def _drift(learner: ICTRL, measured: Measured) -> dict[str, Any]:
-    """A row a task, a column a class in the order of learning, None where it was still to come or not measured."""
-    classes = list(learner.memory)
-    rows = {"mean": measured.drift_mean, "affinity": measured.drift_affinity}
-    padded = {name: [[*row, *[None] * (len(classes) - len(row))] for row in part] for name, part in rows.items()}
-    return {"classes": classes, **padded}
+def _drift(classes: list[int], measured: Measured) -> Drift | None:
+    if not any(measured.drift_mean):
+        return None
+
+    def padded(rows: list[list[float]]) -> list[list[float | None]]:
+        return [[*_rounded(row), *[None] * (len(classes) - len(row))] for row in rows]
+
+    return Drift(list(classes), padded(measured.drift_mean), padded(measured.drift_affinity))
+
+
+def near(tasks: list[Task], device: torch.device) -> list[Task]:
+    """The same tasks, with their images on the device if there is ample room: a run gathers them again and again."""
+    dataset = tasks[0].dataset
+    parts = dataset.images, dataset.test_images
+    if not all(fits(images, device, share=0.2) for images in parts):  # a task's images are gathered beside them
+        return tasks
+    images, test_images = (part.to(device) for part in parts)
+    moved = replace(dataset, images=images, test_images=test_images)
+    return [replace(task, dataset=moved) for task in tasks]
 
 
 def versions() -> dict[str, str]:
@@ -193,6 +216,7 @@ def versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
+    """The device as results name it."""
     if device.type == "cuda":
         return f"{device}, {torch.cuda.get_device_name(device)}"
     threads = torch.get_num_threads()

@@ -1,7 +1,7 @@
 """The folder of a run: what lies in it, who may write to it, and where a run that was stopped goes on.
 
     RUN/config.toml                              the resolved recipe
-        metrics.jsonl                            a line an epoch
+        metrics.jsonl                            a line per epoch
         results.json                             everything measured so far
         checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
@@ -25,12 +25,13 @@ import filelock
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.files import UNFINISHED, make_folder, write_atomically
-from ictrl.training.game import EpochReport
-from ictrl.methods.ictrl import ICTRL
-from ictrl.recipes.reader import differences, load_recipe, to_toml
+from ictrl.experiment.results import Results
 from ictrl.experiment.sheets import SheetFolder
+from ictrl.files import UNFINISHED, make_folder, write_atomically
+from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, read_stored
+from ictrl.recipes.reader import differences, read_resolved, to_toml
+from ictrl.training.loop import EpochReport
 
 KEPT = 2  # checkpoints of each kind
 LOCK = ".lock"
@@ -40,7 +41,7 @@ LOCK = ".lock"
 class Position:
     """Where a run stands."""
 
-    learner: ICTRL
+    learner: Learner[Any]
     done: int
     """tasks learned"""
     notes: dict[str, str] = field(default_factory=dict)
@@ -138,26 +139,23 @@ class RunFolder:
         return SheetFolder(self.path / "pictures")
 
     def recipe(self) -> Recipe:
-        return load_recipe(self.config)
+        return read_resolved(self.config)
 
     # writing
 
-    def write_results(self, results: dict[str, Any]) -> None:
-        text = json.dumps(results, indent=2)
-        # a row of a matrix belongs on one line
-        text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda row: "[" + re.sub(r"\s*\n\s*", " ", row[1]) + "]", text)
-        write_atomically(self.results, (text + "\n").encode())
+    def write_results(self, results: Results) -> None:
+        write_atomically(self.results, results.to_json().encode())
 
     def write_profile(self, profile: dict[str, Any]) -> None:
         write_atomically(self.path / "profile.json", (json.dumps(profile, indent=2) + "\n").encode())
 
-    def save_learner(self, learner: ICTRL, done: int, notes: dict[str, str]) -> None:
+    def save_learner(self, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
         """The learner after a task; what lies further back than the one before it goes."""
         learner.save(self.checkpoints / f"after-task-{done:03d}.safetensors", notes)
         for old in [*self._learners()[KEPT:], *(path for _, _, path in self._stopped())]:
             old.unlink()
 
-    def save_task(self, learner: ICTRL, done: int, report: EpochReport) -> None:
+    def save_task(self, learner: Learner[Any], done: int, report: EpochReport) -> None:
         """The task after `done` others, half-way."""
         learner.save_task(self.checkpoints / f"task-{done + 1:03d}-epoch-{report.epoch:05d}.safetensors", report)
         for _, _, old in self._stopped()[KEPT:]:
@@ -181,15 +179,21 @@ class RunFolder:
 
     # reading
 
-    def position(self, device: str | None = None) -> Position:
-        """The newest good state; a damaged file is passed over with a warning, and the one before it is used."""
+    def position(self, device: str | None = None, given: Learner[Any] | None = None) -> Position:
+        """The newest good state; a damaged file is passed over with a warning, and the one before it is used.
+
+        A learner that was given, with networks of its own, takes over what the files hold.
+        """
         recipe = self.recipe()
         warnings: list[str] = []
-        position = Position(ICTRL(recipe, device=device), done=0, warnings=warnings)
+        position = Position(given or create_learner(recipe, device=device), done=0, warnings=warnings)
         for path in self._learners():
             try:
-                learner = ICTRL.load(path, device=device if device is not None else recipe.device)
-                notes = read_stored(path, LEARNER).notes
+                stored = read_stored(path, LEARNER)
+                if given is not None:
+                    given.load_stored(stored, path)
+                learner = given or load_learner(path, device=device if device is not None else recipe.run.device)
+                notes = stored.notes
             except InputError as error:
                 warnings.append(f"{error} Going back to the checkpoint before it.")
                 continue

@@ -4,21 +4,27 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ictrl.config import CheckpointConfig, Recipe
-from ictrl.data import Dataset, Task, load_dataset, near, split_tasks
+from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
-from ictrl.training.game import EpochReport
-from ictrl.methods.ictrl import ICTRL
-from ictrl.experiment.evaluation import Measured, describe, measure, never_learning, replay_recognised
-from ictrl.recipes.reader import recipe_to_table
+from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.folder import Position, RunFolder
-from ictrl.training.profiler import Stopwatch
+from ictrl.experiment.results import Results
+from ictrl.files import write_atomically
+from ictrl.methods.base import Draws, Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.recipes.reader import beginning
+from ictrl.training.loop import EpochReport
+from ictrl.training.profiler import Profiler
+
+IN_MEMORY = "memory"
+"""what `stream.dataset` says of a run whose tasks were given in memory"""
+
+Stream = tuple[Dataset, list[Task]]
 
 
 class Listener:
@@ -33,7 +39,7 @@ class Listener:
     def on_epoch(self, index: int, report: EpochReport) -> None:
         """An epoch of that task has passed."""
 
-    def on_measured(self, results: dict[str, Any]) -> None:
+    def on_measured(self, results: Results) -> None:
         """A task was learned and measured: what `results.json` holds now."""
 
 
@@ -41,29 +47,48 @@ class Stopped(KeyboardInterrupt):
     """A run stopped on request; everything needed to go on is in its folder."""
 
 
+@dataclass(frozen=True)
+class Finished:
+    """What a run came to."""
+
+    results: Results
+    learner: Learner[Any]
+
+
 def run(
     recipe: Recipe,
-    out: Path,
+    out: Path | str,
+    *,
+    stream: Stream | None = None,
+    learner: Learner[Any] | None = None,
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
     profile: bool = False,
     first_task: Path | None = None,
-) -> tuple[dict[str, Any], ICTRL]:
-    """Learn the recipe's stream in a new run folder; returns what `results.json` holds, and the learner.
+) -> Finished:
+    """Learn a stream of tasks in a new run folder: the recipe's, or one given in memory (`data.tasks_from_arrays`).
 
-    Where `stop` gives True after an epoch, the run is written down and `Stopped` raised. With `profile`, the folder
-    also gets `profile.json`: where the time of each task went. `first_task` is the checkpoint that another run wrote
-    after its first task; where `begin_alike` holds for the two recipes, going on from there changes nothing.
+    A `learner` of the same recipe may be given, with networks of your own. Where `stop` gives True after an epoch, the
+    run is written down and `Stopped` raised. With `profile`, the folder also gets `profile.json`: where the time of
+    each task went. `first_task` is the checkpoint that another run wrote after its first task; where `begin_alike`
+    holds for the two recipes, going on from there changes nothing.
     """
-    if recipe.data.root is not None:  # so that the run can be resumed from anywhere
-        recipe = replace(recipe, data=replace(recipe.data, root=str(Path(recipe.data.root).resolve())))
-    dataset, tasks = _stream(recipe)  # a mistake in the data shows before a folder is made
-    position = Position(ICTRL(recipe), done=0)
+    out = Path(out)
+    if stream is not None:
+        recipe = replace(recipe, stream=replace(recipe.stream, dataset=IN_MEMORY, root=None))
+    if recipe.stream.root is not None:  # so that the run can be resumed from anywhere
+        recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(recipe.stream.root).resolve())))
+    dataset, tasks = stream or _stream(recipe)  # a mistake in the data shows before a folder is made
+    if learner is not None:
+        if learner.labels or learner.recipe.method != recipe.method:
+            raise InputError("Expected a new learner of the recipe's method and settings but got another.")
+        learner.recipe = recipe
+    position = Position(learner or create_learner(recipe), done=0)
     if first_task is not None:
         stored = read_stored(first_task, LEARNER)
         if not begin_alike(stored.recipe, recipe) or len(stored.labels) != len(tasks[0].classes):
             raise InputError(f"Expected the first task of a run that begins alike but {first_task} begins differently.")
-        position = Position(ICTRL.load(first_task, recipe.device, recipe), 1, stored.notes)
+        position = Position(load_learner(first_task, recipe.run.device, recipe), 1, stored.notes)
     with RunFolder.create(out, recipe) as folder:
         if first_task is not None:
             folder.save_learner(position.learner, position.done, position.notes)
@@ -72,55 +97,42 @@ def run(
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop, profile)
 
 
-# what a first task does not depend on
-LATER = {
-    "name", "description", "checkpoint", "anchors", "objective.lambda_new", "objective.gamma_old", "memory.samples",
-    "memory.transport", "memory.transport_replayed", "memory.transport_ridge", "game.epochs", "game.batch",
-    "game.replay", "game.resample", "game.warmup", "data.root",
-}  # fmt: skip
-
-
 def begin_alike(one: Recipe, other: Recipe) -> bool:
     """Whether two runs do the same until the end of their first task."""
     return beginning(one) == beginning(other)
 
 
-def beginning(recipe: Recipe) -> str:
-    """A text that is the same for all recipes whose runs do the same until the end of their first task."""
-    flat = {
-        f"{key}.{inner}" if isinstance(value, dict) else key: item
-        for key, value in recipe_to_table(recipe).items()
-        for inner, item in (value.items() if isinstance(value, dict) else [("", value)])
-    }
-    kept = {key: value for key, value in flat.items() if key not in LATER and key.split(".")[0] not in LATER}
-    return json.dumps(kept, sort_keys=True)
-
-
 def resume(
-    out: Path,
+    out: Path | str,
+    *,
+    stream: Stream | None = None,
+    learner: Learner[Any] | None = None,
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
     device: str | None = None,
     root: Path | None = None,
-) -> tuple[dict[str, Any], ICTRL]:
-    """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been. Data that has
-    moved is read from `root`."""
-    with RunFolder.reopen(out) as folder:
+) -> Finished:
+    """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been.
+
+    Data that has moved is read from `root`. Tasks that were given in memory, and a learner with networks of your own,
+    must be given again.
+    """
+    with RunFolder.reopen(Path(out)) as folder:
         recipe = _moved(folder.recipe(), root)
-        position = folder.position(device)
-        dataset, tasks = _stream(recipe)
+        position = folder.position(device, learner)
+        dataset, tasks = stream or _stream(recipe)
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
 def evaluate(
     out: Path, device: str | None = None, listener: Listener | None = None, root: Path | None = None
-) -> dict[str, Any]:
-    """Measure the newest learner of a run again, under both protocols; what `results.json` holds of the rest stays."""
+) -> Results:
+    """Measure the newest learner of a run again; what `results.json` holds of the rest stays."""
     folder = RunFolder.existing(out)
     recipe, position = folder.recipe(), folder.learned(device)
     dataset, tasks = run_data(folder, root)
     (listener or Listener()).on_begin(position, dataset, tasks)
-    measured = Measured(**json.loads(position.notes["measured"]))
+    measured = _measured(position)
     measure(position.learner, tasks[: position.done], measured)
     results = describe(recipe, position.learner, measured, dataset, tasks)
     if not folder.results.exists():
@@ -129,7 +141,7 @@ def evaluate(
     return results
 
 
-def run_data(folder: RunFolder, root: Path | None = None) -> tuple[Dataset, list[Task]]:
+def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
     """The data that a run was begun with, from where it was or from `root`; other data is refused."""
     dataset, tasks = _stream(_moved(folder.recipe(), root))
     folder.check_data(fingerprint(tasks))
@@ -137,7 +149,7 @@ def run_data(folder: RunFolder, root: Path | None = None) -> tuple[Dataset, list
 
 
 def _moved(recipe: Recipe, root: Path | None) -> Recipe:
-    return recipe if root is None else replace(recipe, data=replace(recipe.data, root=str(root.resolve())))
+    return recipe if root is None else replace(recipe, stream=replace(recipe.stream, root=str(root.resolve())))
 
 
 def fingerprint(tasks: list[Task]) -> dict[str, Any]:
@@ -153,9 +165,19 @@ def fingerprint(tasks: list[Task]) -> dict[str, Any]:
     }
 
 
-def _stream(recipe: Recipe) -> tuple[Dataset, list[Task]]:
-    dataset = load_dataset(recipe.data, recipe.network.image_size, recipe.network.channels)
-    return dataset, split_tasks(dataset, recipe.data)
+def _stream(recipe: Recipe) -> Stream:
+    if recipe.stream.dataset == IN_MEMORY:
+        raise InputError(
+            "Expected the tasks of this run, which were given in memory, but got none: "
+            "call ictrl.resume(folder, stream=…) with the same tasks."
+        )
+    network = recipe.method.network
+    dataset = load_dataset(recipe.stream, network.image_size, network.channels)
+    return dataset, split_tasks(dataset, recipe.stream)
+
+
+def _measured(position: Position) -> Measured:
+    return Measured.from_notes(json.loads(position.notes["measured"]))
 
 
 def _go_on(
@@ -167,62 +189,75 @@ def _go_on(
     listener: Listener,
     stop: Callable[[], bool],
     profile: bool = False,
-) -> tuple[dict[str, Any], ICTRL]:
+) -> Finished:
     folder.check_data(fingerprint(tasks))
     learner, resumed = position.learner, position.stopped
     tasks = near(tasks, learner.device)
     listener.on_begin(position, dataset, tasks)
     folder.keep_metrics(position.done, position.epoch)
-    folder.sheets.write_originals(tasks)
-    results: dict[str, Any] = {}
-    if position.done:
-        if not folder.sheets.after_task(position.done).exists():  # begun by another run, or by an older version
+    if isinstance(learner, Draws):
+        folder.sheets.write_originals(tasks)
+        if position.done and not folder.sheets.after_task(position.done).exists():  # begun by another run
             folder.sheets.write_reconstructions(learner, tasks[: position.done])
-        measured = Measured(**json.loads(position.notes["measured"]))
+    if position.done:
+        measured = _measured(position)
         results = describe(recipe, learner, measured, dataset, tasks)
         folder.write_results(results)  # it may be older than the checkpoint, or missing
     else:
         measured = Measured([len(task.test_rows) for task in tasks])
-        with measured.timed("floor"):
-            measured.floor = never_learning(learner, tasks)
+        measure_floor(learner, tasks, measured, "untrained")
     laps: list[dict[str, float]] = []
-
     for t in range(position.done, len(tasks)):
         listener.on_task(t, len(tasks), tasks[t])
-        with folder.metrics.open("a", encoding="utf-8") as log, measured.timed("learn"):
-            due = _Due(recipe.checkpoint)
-
-            def after_epoch(report: EpochReport, t: int = t, log: Any = log, due: "_Due" = due) -> None:
-                log.write(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}) + "\n")
-                log.flush()
-                listener.on_epoch(t, report)
-                stopping = stop()
-                if stopping or due.after(report.epoch):
-                    folder.save_task(learner, t, report)
-                if stopping:
-                    raise Stopped
-
-            watch = Stopwatch(learner.device) if profile else None
-            learner.learn(tasks[t].images, tasks[t].labels, after_epoch, resumed, watch)
+        profiler = Profiler(learner.device) if profile else None
+        with measured.timed("learn"):
+            _learn(folder, learner, tasks[t], t, recipe.run.checkpoint, listener, stop, resumed, profiler)
         resumed = None
         with measured.timed("evaluate"):
             measure(learner, tasks[: t + 1], measured)
-            measured.replay.append(replay_recognised(learner))
-            folder.sheets.write_reconstructions(learner, tasks[: t + 1])
+            if isinstance(learner, Draws):
+                folder.sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:
-            with measured.timed("floor"):
-                measured.frozen = never_learning(learner, tasks)
+            measure_floor(learner, tasks, measured, "frozen")
         notes = {"measured": json.dumps(asdict(measured)), "class_names": json.dumps(dataset.class_names)}
         folder.save_learner(learner, t + 1, notes)
         results = describe(recipe, learner, measured, dataset, tasks)
         folder.write_results(results)
-        if watch is not None:
-            laps.append(watch.seconds)
-            folder.write_profile({"seconds": results["seconds"], "tasks": laps})
+        if profiler is not None:
+            laps.append(profiler.seconds)
+            folder.write_profile({"seconds": results.seconds, "tasks": laps})
         listener.on_measured(results)
         if stop() and t + 1 < len(tasks):
             raise Stopped
-    return results, learner
+    return Finished(results, learner)
+
+
+def _learn(
+    folder: RunFolder,
+    learner: Learner[Any],
+    task: Task,
+    t: int,
+    checkpoint: CheckpointConfig,
+    listener: Listener,
+    stop: Callable[[], bool],
+    resumed: Path | None,
+    profiler: Profiler | None,
+) -> None:
+    """One task, with a line in the log and now and then a checkpoint after an epoch."""
+    due = _Due(checkpoint)
+    with folder.metrics.open("a", encoding="utf-8") as log:
+
+        def after_epoch(report: EpochReport) -> None:
+            log.write(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}) + "\n")
+            log.flush()
+            listener.on_epoch(t, report)
+            stopping = stop()
+            if stopping or due.after(report.epoch):
+                folder.save_task(learner, t, report)
+            if stopping:
+                raise Stopped
+
+        learner.learn(task.images, task.labels, after_epoch, resume=resumed, profiler=profiler)
 
 
 class _Due:

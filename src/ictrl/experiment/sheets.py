@@ -24,7 +24,7 @@ from torch import Tensor
 from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
-from ictrl.methods.ictrl import ICTRL
+from ictrl.methods.base import Draws
 
 EACH = 4  # pictures of a class
 MOST = 100  # classes on a sheet
@@ -51,7 +51,7 @@ class SheetFolder:
         if not self.originals.exists():
             write_atomically(self.originals, to_png(few_of_each(tasks)))
 
-    def write_reconstructions(self, learner: ICTRL, tasks: list[Task]) -> None:
+    def write_reconstructions(self, learner: Draws, tasks: list[Task]) -> None:
         """After the last of these tasks. Images are all that is needed, and no random number is drawn."""
         originals = few_of_each(tasks)
         decoded = learner.reconstruct(torch.cat(list(originals.values())))

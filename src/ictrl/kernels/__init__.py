@@ -4,6 +4,9 @@ Each operation computes, in float32 and bfloat16, what a few lines of PyTorch at
 tests. The kernels are written in Triton, which comes with PyTorch for NVIDIA GPUs; elsewhere those lines are used.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
 
@@ -11,13 +14,23 @@ import torch
 from torch import Tensor
 
 MOST_CHANNELS = 8  # of an image: with more, its layers are like any others
-ENABLED = True  # False: plain PyTorch on a GPU too, to compare with
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Within it, PyTorch's own operations are used on a GPU too: to compare with."""
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
 
 
 def gpu(x: Tensor) -> ModuleType | None:
     """The module of kernels that can work on this tensor, if any."""
     suits = x.is_cuda and x.numel() > 0 and x.dtype in (torch.float32, torch.bfloat16, torch.uint8)
-    return _load() if ENABLED and suits else None
+    return _load() if suits and not _plain.get() else None
 
 
 @cache

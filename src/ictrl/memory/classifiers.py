@@ -4,8 +4,8 @@ Two ways to take a class's residual, both from its mean μⱼ and covariance Σ�
 
 - *nearest subspace*, the paper's: the squared distance ‖(I − UⱼUⱼᵀ)(z − μⱼ)‖² to the affine subspace through the mean
   along the leading principal components Uⱼ;
-- *Gaussian*: (z − μⱼ)ᵀ Sⱼ⁻¹ (z − μⱼ) + log det Sⱼ, the surprise at z, where Sⱼ lies between the class's own covariance,
-  the mean of all classes' and a sphere. Small eigenvalues of Σⱼ are badly known, and do not survive the encoder's
+- *Gaussian*, regularised discriminant analysis: (z − μⱼ)ᵀ Sⱼ⁻¹ (z − μⱼ) + log det Sⱼ, the surprise at z, where Sⱼ lies
+  between the class's own covariance (QDA), the mean of all classes' (LDA) and a sphere. Small eigenvalues of Σⱼ are badly known, and do not survive the encoder's
   drift; what all classes say together is known well.
 
 The same formulas serve both protocols: under *memory* the moments are those the learner kept, under *reencoded* those
@@ -13,7 +13,6 @@ of all old images under the current encoder, which only someone who kept these i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -22,49 +21,9 @@ from torch import Tensor
 
 from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
-from ictrl.memory.store import ClassMoments, Memory
+from ictrl.theory.statistics import Moments, present
 
 SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a class may be the same
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Mean and covariance of each class, labels ascending."""
-
-    classes: dict[int, ClassMoments]
-
-    @classmethod
-    def of_memory(cls, memory: Memory) -> "Moments":
-        """The *memory* protocol: nothing but what was stored."""
-        if not memory:
-            raise InputError("Expected a memory of at least one class but got an empty one: learn a task first.")
-        return cls({label: memory[label] for label in sorted(memory)})
-
-    @classmethod
-    def of_features(cls, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> "Moments":
-        """The *reencoded* protocol: features of images of every class, old ones included."""
-        classes = {}
-        for label in y.unique().tolist():
-            group = Z[y == label]
-            mean = group.mean(0)
-            classes[label] = ClassMoments(mean, (group - mean).T @ (group - mean) / len(group))
-        return cls(classes)
-
-    def among(self, labels: Collection[int]) -> "Moments":
-        """Those of these classes alone."""
-        return Moments({label: moments for label, moments in self.classes.items() if label in labels})
-
-    @property
-    def labels(self) -> Int[Tensor, " k"]:
-        return torch.tensor(list(self.classes), device=self.means.device)
-
-    @property
-    def means(self) -> Float[Tensor, "k d"]:
-        return torch.stack([moments.mean for moments in self.classes.values()])
-
-    @property
-    def covariances(self) -> Float[Tensor, "k d d"]:
-        return torch.stack([moments.covariance for moments in self.classes.values()])
 
 
 class Classifier(ABC):
@@ -106,16 +65,15 @@ class NearestSubspace(Classifier):
         if (components is None) == (energy is None):
             raise InputError(f"Expected either components or energy but got components={components}, energy={energy}.")
         values, vectors = map(torch.stack, zip(*(of_class.spectrum for of_class in moments.classes.values())))
-        # rounding leaves directions that the class does not have: they must not count as part of its subspace
         d = values.shape[-1]
-        present = values > d * torch.finfo(values.dtype).eps * values[:, :1]  # (k, d)
+        kept = present(values)  # (k, d)
         if components is not None:
-            present &= torch.arange(d, device=values.device) < components
+            kept &= torch.arange(d, device=values.device) < components
         if energy is not None:
             before = values.cumsum(-1) - values  # variance kept without this component
-            present &= before < energy * values.sum(-1, keepdim=True)
-        widest = max(1, int(present.sum(-1).max()))
-        return cls(moments.labels, moments.means, (vectors * present[:, None, :])[..., :widest].contiguous())
+            kept &= before < energy * values.sum(-1, keepdim=True)
+        widest = max(1, int(kept.sum(-1).max()))
+        return cls(moments.labels, moments.means, (vectors * kept[:, None, :])[..., :widest].contiguous())
 
     def residuals(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Squared distance of each feature to each class's subspace."""

@@ -21,8 +21,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ictrl.memory.store import ClassMemory, Memory
+from ictrl.memory.store import Memory
 from ictrl.theory.metrics import subspace_affinity
+from ictrl.theory.statistics import spectrum
 
 # This affinity was picked among some fifty measures, and the bounds were set, on training features of eight learners,
 # of digits, MNIST, CIFAR-10 and small CIFAR-10 in up to ten tasks, whose first classes had drifted far. On these same
@@ -72,7 +73,7 @@ def recognise(Z: Float[Tensor, "n d"], memory: Memory) -> Recognition:
     S = Z.T @ Z / len(Z)
     q = min(COMPONENTS, len(Z), max(1, S.shape[0] // 4))
     basis = _leading(S, q)
-    stored = {label: _second_moment(kept) for label, kept in memory.items()}
+    stored = {label: kept.second_moment for label, kept in memory.items()}
     found = {}
     for label, moment in stored.items():
         own = _leading(moment, q)
@@ -83,12 +84,8 @@ def recognise(Z: Float[Tensor, "n d"], memory: Memory) -> Recognition:
     return Recognition(label, affinities, _share(S, stored, label))
 
 
-def _second_moment(kept: ClassMemory) -> Float[Tensor, "d d"]:
-    return kept.covariance + torch.outer(kept.mean, kept.mean)
-
-
 def _leading(S: Float[Tensor, "d d"], q: int) -> Float[Tensor, "d q"]:
-    return torch.linalg.eigh(S.cpu()).eigenvectors[:, -q:].to(S.device)
+    return spectrum(S)[1][:, :q]
 
 
 def _energy(S: Float[Tensor, "d d"], basis: Float[Tensor, "d q"]) -> float:

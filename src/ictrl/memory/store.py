@@ -1,30 +1,27 @@
 """What the learner keeps of a class: moments, never an image and never the feature of one.
 
-Two descriptions of a class, both linear, so that drift of the encoder can be undone linearly:
+Two descriptions of a class, both linear, so that drift of the encoder can be undone linearly (`compensation`):
 
 - the paper's r *direction Gaussians* (its Algorithm 1): along each of the class's top principal directions, the mean
   and covariance of the k features that reach furthest along it. They are sampled to replay the class (Algorithm 2);
-- the class's own count, mean and covariance, from which the classifier takes its subspace.
+- the class's own count, mean and covariance, from which the classifier is made.
 
 A covariance of k features has rank k−1 at most, so a direction stores a factor F of that many rows, Σ = FᵀF, built
 from eigenvectors: a rotation of the k features that no longer holds any one of them as such. Moments of very few
 features still say nearly as much as the features do (of two, exactly as much): what must stay private wants many
-images a class and many neighbours.
-
-*Transport* goes beyond the paper. When learning a task has moved the encoder, a linear map W fitted on the new images
-carries features from where they were to where they are; every stored mean and covariance can follow: μ → Wμ,
-Σ → WΣWᵀ. Replayed images can be witnesses too; whether they help differs from stream to stream (docs/experiments.md).
+images per class and many neighbours.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ictrl.errors import InputError
+from ictrl.theory.statistics import ClassStatistics, covariance_factors, spectrum
+
+LABEL_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -44,25 +41,9 @@ class Gaussians:
 
 
 @dataclass(frozen=True)
-class ClassMoments:
-    """Mean and covariance of a class's features."""
-
-    mean: Float[Tensor, " d"]
-    covariance: Float[Tensor, "d d"]
-
-    @cached_property
-    def spectrum(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
-        """The variances along the principal components, largest first, and these as columns."""
-        values, vectors = torch.linalg.eigh(self.covariance.cpu())  # so small a one is found sooner there
-        device = self.covariance.device
-        return values.flip(0).clamp(min=0).to(device), vectors.flip(1).to(device)
-
-
-@dataclass(frozen=True)
-class ClassMemory(ClassMoments):
+class ClassMemory(ClassStatistics):
     """All that remains of one class."""
 
-    count: Int[Tensor, ""]
     direction_means: Float[Tensor, "r d"]
     direction_factors: Float[Tensor, "r q d"]
 
@@ -74,7 +55,7 @@ class ClassMemory(ClassMoments):
     def nbytes(self) -> int:
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors().values())
 
-    def transported(self, W: Float[Tensor, "d d"]) -> "ClassMemory":
+    def moved(self, W: Float[Tensor, "d d"]) -> "ClassMemory":
         """The same class after every feature z has moved to Wz."""
         return replace(
             self,
@@ -91,24 +72,15 @@ def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int)
     Directions are eigenvectors of the uncentred ZᵀZ, and a feature's reach is its absolute projection: −v is as much a
     principal direction as v. Fewer features than asked for give fewer directions or smaller sets.
     """
+    own = ClassStatistics.of(Z)
     n, d = Z.shape
-    if n < 2:
-        raise InputError(
-            f"Expected at least 2 features of a class but got {n}: the mean of one is that feature itself."
-        )
     r, k = min(directions, n, d), min(neighbours, n)
-    # on the CPU, where so small a spectrum is found sooner
-    eigenvectors = torch.linalg.eigh((Z.T @ Z).cpu()).eigenvectors.flip(1)[:, :r].to(Z.device)  # (d, r), largest first
-    nearest = (Z @ eigenvectors).abs().topk(k, dim=0).indices  # (k, r)
+    _, principal = spectrum(Z.T @ Z)
+    nearest = (Z @ principal[:, :r]).abs().topk(k, dim=0).indices  # (k, r)
     chosen = Z[nearest.T]  # (r, k, d)
     means = chosen.mean(1)
-    return ClassMemory(
-        count=torch.tensor(n, device=Z.device),
-        mean=Z.mean(0),
-        covariance=torch.cov(Z.T).reshape(d, d),
-        direction_means=means,
-        direction_factors=_covariance_factors(chosen - means[:, None]),
-    )
+    factors = covariance_factors(chosen - means[:, None])
+    return ClassMemory(own.count, own.mean, own.covariance, direction_means=means, direction_factors=factors)
 
 
 def merged(stored: ClassMemory, seen: ClassMemory, generator: torch.Generator) -> ClassMemory:
@@ -117,40 +89,19 @@ def merged(stored: ClassMemory, seen: ClassMemory, generator: torch.Generator) -
     Count, mean and covariance are exactly those of both sets together. So are the direction Gaussians' in kind: each of
     the r is drawn from both with these odds, and keeps its own moments.
     """
-    n, m = stored.count, seen.count
-    share = (m / (n + m)).to(seen.mean.dtype)
-    apart = seen.mean - stored.mean
+    both = stored.joined(seen)
+    share = (seen.count / both.count).to(seen.mean.dtype)
     r = min(len(stored.direction_means), len(seen.direction_means))
     from_seen = torch.rand(r, generator=generator, device=seen.mean.device) < share
     rank = max(stored.direction_factors.shape[1], seen.direction_factors.shape[1])
     seen_factors, stored_factors = (_with_rows(kept.direction_factors[:r], rank) for kept in (seen, stored))
     return ClassMemory(
-        count=n + m,
-        mean=stored.mean + share * apart,
-        covariance=((n - 1) * stored.covariance + (m - 1) * seen.covariance + n * share * apart.outer(apart))
-        / (n + m - 1),
+        both.count,
+        both.mean,
+        both.covariance,
         direction_means=torch.where(from_seen[:, None], seen.direction_means[:r], stored.direction_means[:r]),
         direction_factors=torch.where(from_seen[:, None, None], seen_factors, stored_factors),
     )
-
-
-def fit_transport(
-    Z_before: Float[Tensor, "n d"],
-    Z_after: Float[Tensor, "n d"],
-    weights: Float[Tensor, " n"],
-    ridge: float,
-) -> Float[Tensor, "d d"]:
-    """The map W that carries features from before to after: ridge regression pulled towards the identity.
-
-    W minimises Σ wᵢ‖W zᵢ − zᵢ'‖² + ρ‖W − I‖² with ρ = ridge × the mean eigenvalue of Σ wᵢ zᵢzᵢᵀ: directions in which no
-    image was at hand are left where they were.
-    """
-    d = Z_before.shape[1]
-    weighted = Z_before * weights[:, None]
-    gram = weighted.T @ Z_before
-    rho = ridge * gram.trace() / d
-    eye = torch.eye(d, dtype=gram.dtype, device=gram.device)
-    return torch.linalg.solve(gram + rho * eye, weighted.T @ Z_after + rho * eye).T
 
 
 class Memory(Mapping[int, ClassMemory]):
@@ -183,9 +134,9 @@ class Memory(Mapping[int, ClassMemory]):
         """This memory and new classes."""
         return Memory({**self._classes, **classes})
 
-    def transported(self, W: Float[Tensor, "d d"]) -> "Memory":
+    def moved(self, W: Float[Tensor, "d d"]) -> "Memory":
         """This memory after every feature z has moved to Wz."""
-        return Memory({label: memory.transported(W) for label, memory in self.items()})
+        return Memory({label: memory.moved(W) for label, memory in self.items()})
 
     def gaussians(self) -> Gaussians:
         """All direction Gaussians as one batch; classes are numbered in this memory's order."""
@@ -213,24 +164,9 @@ class Memory(Mapping[int, ClassMemory]):
             r, d = len(kept.direction_means), feature_dim
             q = kept.direction_factors.shape[1] if kept.direction_factors.ndim == 3 else -1
             shapes = [tuple(tensor.shape) for tensor in kept.tensors().values()]
-            if shapes != [(d,), (d, d), (), (r, d), (r, q, d)]:
+            if shapes != [(), (d,), (d, d), (r, d), (r, q, d)]:
                 raise ValueError(f"the memory of class {label} has shapes {shapes} for features of dimension {d}")
         return cls(classes)
-
-
-LABEL_BYTES = 8
-
-
-def _covariance_factors(centred: Float[Tensor, "r k d"]) -> Float[Tensor, "r q d"]:
-    """F with FᵀF the covariance of each set, with as many rows as the largest rank among them."""
-    k, d = centred.shape[1:]
-    device = centred.device
-    _, singular, vectors = torch.linalg.svd(centred.cpu(), full_matrices=False)  # (r, min(k, d)), (r, min(k, d), d)
-    scale = singular.amax(dim=1, keepdim=True)
-    present = singular > max(k, d) * torch.finfo(singular.dtype).eps * scale
-    rank = int(present.sum(1).max())
-    factors = vectors * (singular * present / max(k - 1, 1) ** 0.5)[..., None]
-    return factors[:, :rank].contiguous().to(device)
 
 
 def _with_rows(factors: Float[Tensor, "r q d"], rows: int) -> Float[Tensor, "r rows d"]:

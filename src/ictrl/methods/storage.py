@@ -17,15 +17,17 @@ from torch import Tensor
 from ictrl.config import Recipe
 from ictrl.errors import InputError, UserError
 from ictrl.files import write_atomically
+from ictrl.recipes.legacy import whole_recipe
 from ictrl.recipes.reader import recipe_from_table, recipe_to_table
 
-VERSION = "1"
+VERSION = "2"
+READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
 LEARNER, STOPPED_TASK = "ictrl.methods.ictrl", "ictrl.stopped-task"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a file holds: a learner between tasks, or the players of a task after some of its epochs."""
+    """What a file holds: a learner between tasks, or the networks of a task after some of its epochs."""
 
     recipe: Recipe
     seed: int
@@ -38,11 +40,6 @@ class Stored:
     """epochs of a stopped task"""
     notes: dict[str, str] = field(default_factory=dict)
     """whatever a caller wants to find again"""
-
-    def group(self, name: str) -> dict[str, Tensor]:
-        """The tensors called `name.…`, without that prefix."""
-        prefix = f"{name}."
-        return {key.removeprefix(prefix): value for key, value in self.tensors.items() if key.startswith(prefix)}
 
 
 def write_stored(path: Path, kind: str, stored: Stored) -> None:
@@ -78,7 +75,7 @@ def read_stored(path: Path, kind: str) -> Stored:
         raise InputError(f"Expected {what} but {path} is cut short or of another kind: {error}.") from None
     if metadata.get("format") != kind:
         raise InputError(f"Expected {what} but {path} is a safetensors file of something else.")
-    if metadata.get("version") != VERSION:
+    if metadata.get("version") not in READABLE:
         raise InputError(
             f"Expected {what} in format {VERSION} but {path} is in format {metadata.get('version')}: "
             "load it with the version of ictrl that wrote it."
@@ -87,7 +84,7 @@ def read_stored(path: Path, kind: str) -> Stored:
         raise InputError(f"Expected {what} but {path} is damaged: its contents are not those that were written.")
     try:
         return Stored(
-            recipe=recipe_from_table(json.loads(metadata["recipe"])),
+            recipe=recipe_from_table(whole_recipe(json.loads(metadata["recipe"]))),
             seed=int(metadata["seed"]),
             labels=[int(label) for label in json.loads(metadata["labels"])],
             device=metadata["device"],
@@ -106,26 +103,3 @@ def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return sha.hexdigest()
-
-
-def optimiser_tensors(optimiser: torch.optim.Adam) -> dict[str, Tensor]:
-    """Adam's numbers under `PARAMETER.name`; none before its first step."""
-    state = optimiser.state_dict()["state"]
-    return {f"{index}.{name}": value for index, values in state.items() for name, value in values.items()}
-
-
-def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse; ValueError if the numbers belong to other parameters."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = tensor
-    parameters: list[Tensor] = optimiser.param_groups[0]["params"]
-    for index, values in state.items():
-        shapes = {name: tuple(value.shape) for name, value in values.items() if name != "step"}
-        expected = tuple(parameters[index].shape) if 0 <= index < len(parameters) else None
-        if set(values) != {"step", "exp_avg", "exp_avg_sq"} or set(shapes.values()) != {expected}:
-            raise ValueError(f"optimiser state {index} has {shapes} for a parameter of shape {expected}")
-        for name in shapes:  # in memory as the parameter lies: files know one order, and a fused Adam insists
-            values[name] = torch.empty_like(parameters[index]).copy_(values[name])
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,7 +1,7 @@
 """Recipes as files: TOML in and out, one building on another, mistakes named.
 
-A recipe is a TOML file with one table per dataclass of `config`. What it leaves out comes from its `base`, another
-recipe, or from the defaults.
+A recipe is a TOML file with a table per dataclass of `config`: `[method]` with the method's name and settings,
+`[stream]`, `[run]`. What it leaves out comes from its `base`, another recipe, or from the defaults.
 """
 
 import difflib
@@ -9,14 +9,15 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from importlib import resources
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from ictrl.config import Recipe
+from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
+from ictrl.recipes.legacy import flat, renamed, whole_recipe
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
         else:
             raise ConfigError(
                 f"Expected a {what}{purpose} but got {name!r}{_nearest(name, known)}. "
-                f"Known {folder}: {', '.join(known)}; or give the path of a .toml file."
+                f"Known {folder.rpartition('/')[2]}: {', '.join(known)}; or give the path of a .toml file."
             )
         return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
@@ -70,7 +71,7 @@ def load_recipe(name: str | Path) -> Recipe:
     A file that says `base = "NAME"` changes that recipe, or the file of that path beside it, setting by setting. What a
     recipe is called and says of itself is its own.
 
-    >>> load_recipe("digits").network.image_size
+    >>> load_recipe("digits").method.network.image_size
     16
     """
     packaged = str(name) in recipe_names()
@@ -81,12 +82,27 @@ def load_recipe(name: str | Path) -> Recipe:
         raise ConfigError(f"{error} (in {name})") from None
 
 
+def read_resolved(path: Path) -> Recipe:
+    """The recipe of a run folder, of this version or an earlier one, every value spelled out."""
+    table = read_toml(str(path), "recipes", "recipe")
+    try:
+        return recipe_from_table({"name": path.stem, **whole_recipe(table)})
+    except ConfigError as error:
+        raise ConfigError(f"{error} (in {path})") from None
+
+
 def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
     """The tables of a recipe over those of its base; the heirs are the files that led here by their bases."""
     if name in heirs:
         circle = " → ".join([*heirs[heirs.index(name) :], name])
         raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
     table = read_toml(name, "recipes", "recipe", f" as the base of {heirs[-1]}" if heirs else "")
+    if old := renamed(table):
+        names = "; ".join(f"{name} is now {' and '.join(new)}" for name, new in list(old.items())[:3])
+        more = f"; {len(old) - 3} more" if len(old) > 3 else ""
+        raise ConfigError(
+            f"Expected today's names of settings in {name} but {names}{more}: `ictrl migrate {name}` rewrites the file."
+        )
     base = table.pop("base", None)
     if base is None:
         return table
@@ -107,18 +123,28 @@ def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
 
 def recipe_from_table(table: dict[str, Any]) -> Recipe:
     """A recipe from nested tables, as TOML or JSON hold them; an unknown key or a wrong type is refused by name."""
-    return _build(Recipe, table, "")
+    method = table.get("method", {})
+    name = method.get("name", Recipe().method.name) if isinstance(method, dict) else None
+    if name is not None and (not isinstance(name, str) or name not in METHODS):
+        raise ConfigError(
+            f"Expected method.name to be one of {', '.join(METHODS)} but got {name!r}{_nearest(str(name), list(METHODS))}."
+        )
+    base = Recipe() if name is None else Recipe(method=METHODS[name]())
+    if isinstance(method, dict):
+        table = {**table, "method": {key: value for key, value in method.items() if key != "name"}}
+    return _over(base, table, "")
 
 
 def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
     """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
-    return asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
+    table = asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
+    return {**table, "method": {"name": recipe.method.name, **table["method"]}}
 
 
 def recipe_with(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
     """The recipe with some settings changed, given as nested tables.
 
-    >>> recipe_with(load_recipe("digits"), {"game": {"epochs": 3}}).game.epochs
+    >>> recipe_with(load_recipe("digits"), {"method": {"later": {"epochs": 3}}}).method.later.epochs
     3
     """
     return recipe_from_table(_merged(recipe_to_table(recipe), settings))
@@ -126,50 +152,68 @@ def recipe_with(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
 
 def differences(one: Recipe, other: Recipe) -> list[str]:
     """The settings that decide results and differ, as `name: this → that`; where the data lies decides none."""
-    ignored = {"name", "description", "device", "checkpoint"}
-    tables = [{k: v for k, v in recipe_to_table(recipe).items() if k not in ignored} for recipe in (one, other)]
-    flat = [
-        {f"{key}.{inner}": v for key, value in table.items() if isinstance(value, dict) for inner, v in value.items()}
-        | {key: value for key, value in table.items() if not isinstance(value, dict)}
-        for table in tables
+    first, second = ({**dict.fromkeys(both), **found} for both, found in _aligned(one, other))
+    return [f"{key}: {first[key]} → {second[key]}" for key in first if first[key] != second[key]]
+
+
+def _aligned(one: Recipe, other: Recipe) -> list[tuple[list[str], dict[str, Any]]]:
+    ignored = ("name", "description", "run.device", "run.checkpoint.", "stream.root")
+    tables = [
+        {key: value for key, value in flat(recipe_to_table(recipe)) if not key.startswith(ignored)}
+        for recipe in (one, other)
     ]
-    return [
-        f"{key}: {flat[0][key]} → {flat[1][key]}"
-        for key in flat[0]
-        if flat[0][key] != flat[1][key] and key != "data.root"
-    ]
+    both = list(dict.fromkeys(key for table in tables for key in table))
+    return [(both, table) for table in tables]
+
+
+def beginning(recipe: Recipe) -> str:
+    """A text that is the same for all recipes whose runs do the same until the end of their first task."""
+    ignored = ("name", "description", "run.checkpoint.", "stream.root")
+    kept = {key: value for key, value in flat(_without_later(recipe)) if not key.startswith(ignored)}
+    return json.dumps({"method": recipe.method.name, **kept}, sort_keys=True)
+
+
+def _without_later(config: Any) -> dict[str, Any]:
+    """A dataclass as nested tables, without the settings that only later tasks use."""
+    values = {f.name: getattr(config, f.name) for f in fields(config) if not f.metadata.get("used_later")}
+    return {name: _without_later(value) if is_dataclass(value) else value for name, value in values.items()}
 
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, every default spelled out."""
-    table = recipe_to_table(recipe)
-    top = [line for key, value in table.items() if not isinstance(value, dict) for line in _toml_line(key, value)]
-    for section, values in table.items():
-        if isinstance(values, dict):
-            top += ["", f"[{section}]", *(line for key, value in values.items() for line in _toml_line(key, value))]
-    return "\n".join(top) + "\n"
+    return "\n".join(_toml_lines(recipe_to_table(recipe), "")) + "\n"
 
 
-def _toml_line(key: str, value: Any) -> list[str]:
-    if value is None:
-        return [f'{key} = "none"']
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}"]  # JSON's strings, numbers and booleans are TOML's
+def _toml_lines(table: dict[str, Any], section: str) -> list[str]:
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items()]
+    if section and lines:
+        lines = ["", f"[{section}]", *lines]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            lines += _toml_lines(value, f"{section}.{key}" if section else key)
+    return lines
 
 
-def _build(cls: type[T], table: dict[str, Any], path: str) -> T:
-    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+def _toml_value(value: Any) -> str:
+    # JSON's strings, numbers and booleans are TOML's
+    return '"none"' if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _over(base: T, table: dict[str, Any], path: str) -> T:
+    """The settings with those of the table in their place."""
+    known = {f.name: f for f in fields(base)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
         if key not in known:
             raise ConfigError(f"Expected a known setting but got {path + key!r}{_nearest(key, list(known))}.")
-        kind = known[key].type
-        if is_dataclass(kind):
+        if is_dataclass(inner := getattr(base, key)):
             if not isinstance(value, dict):
                 raise ConfigError(f"Expected {path + key} to be a table but got {value!r}.")
-            values[key] = _build(kind, value, f"{path}{key}.")  # type: ignore[arg-type]
+            values[key] = _over(inner, value, f"{path}{key}.")
         else:
-            values[key] = _coerce(kind, value, path + key)
-    return cls(**values)
+            values[key] = _coerce(known[key].type, value, path + key)
+    return replace(base, **values)  # type: ignore[type-var]
 
 
 def _coerce(kind: Any, value: Any, path: str) -> Any:

@@ -72,6 +72,16 @@ Loss = Mapping[Term, float]
 """What a player minimises: terms with their signed weights."""
 
 
+def needs(*names: str) -> Callable[[Term], Term]:
+    """Mark a term that looks at what is computed only on demand: `Z_before`, `Z_hat_before` or `X_before`."""
+
+    def mark(term: Term) -> Term:
+        term.needs = frozenset(names)  # type: ignore[attr-defined]
+        return term
+
+    return mark
+
+
 def reduction(seen: Transcription) -> Float[Tensor, ""]:
     """ΔR(Z)"""
     return seen.rates.reduction
@@ -92,12 +102,14 @@ def distance_old(seen: Transcription) -> Float[Tensor, ""]:
     return seen.rates.distance[: seen.old_classes].sum()
 
 
+@needs("Z_before")
 def distill_new(seen: Transcription) -> Float[Tensor, ""]:
     """How far the new images' features have moved since the task began"""
     assert seen.Z_before is not None
     return mean_squared_distance(seen.Z[: seen.new_rows], seen.Z_before)
 
 
+@needs("Z_hat_before")
 def distill_replayed(seen: Transcription) -> Float[Tensor, ""]:
     """The same for images replayed from memory"""
     assert seen.Z_hat_before is not None
@@ -109,6 +121,7 @@ def loop(seen: Transcription) -> Float[Tensor, ""]:
     return mean_squared_distance(seen.Z_hat[seen.new_rows :], normalize(seen.Z_old, dim=1))
 
 
+@needs("X_before")
 def redrawn(seen: Transcription) -> Float[Tensor, ""]:
     """How much the images of features drawn from memory have changed since the task began, per pixel"""
     assert seen.X_before is not None
@@ -125,6 +138,10 @@ class Objective(NamedTuple):
 
     encoder: Loss
     decoder: Loss
+
+    def need(self, name: str) -> bool:
+        """Whether some term looks at this part of what a step has seen."""
+        return any(name in getattr(term, "needs", ()) for loss in self for term in loss)
 
 
 def closed_loop(weights: Mapping[str, float], first: bool) -> Objective:

@@ -18,7 +18,6 @@ out of one kernel, where features are not too wide for it). What is returned her
 and weights belong to `objectives`.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ictrl.errors import InputError, NonFiniteError
+from ictrl.errors import NonFiniteError
 from ictrl.kernels import gpu
 
 PIVOT = 32  # rows factorised at a time; 16 to 64 are alike
@@ -42,72 +41,6 @@ class TranscriptionRates(NamedTuple):
     """ΔR(Ẑ)"""
     distance: Float[Tensor, " k"]
     """ΔR(Zⱼ, Ẑⱼ) of each class"""
-
-
-@dataclass(frozen=True)
-class ClassLayout:
-    """Rows of features put into equal blocks of one class each, so that one batched product serves all classes.
-
-    It depends on the labels alone: features that share their labels share it.
-    """
-
-    counts: Float[Tensor, " k"]
-    """n_j, rows of each class"""
-    slot: Int[Tensor, " n"]
-    """where each row goes among the rows of all blocks"""
-    block_class: Int[Tensor, " blocks"]
-    """which class each block counts for; blocks that stay empty hold zeros and may count for any"""
-    size: int
-    """rows of a block"""
-
-
-def class_layout(y: Int[Tensor, " n"], classes: int, d: int, dtype: torch.dtype = torch.float32) -> ClassLayout:
-    """The layout of rows with labels 0 … classes−1, in any order, for features of dimension d.
-
-    With blocks of fewer rows than d, padding costs at most k·d rows and the moments n·d² + k·d³ operations; larger ones
-    are taken only where they waste less. How many there are follows from shapes: on a GPU nothing has to be read back.
-    """
-    n, device = len(y), y.device
-    size = max(1, d // 2)
-    blocks = n // size + classes  # Σ ceil(n_j / size) is at most this
-    ascending, order = y.sort(stable=True)
-    names = torch.arange(classes, dtype=y.dtype, device=device)
-    after = torch.searchsorted(ascending, names, right=True)  # rows up to a class's last
-    before = torch.nn.functional.pad(after[:-1], (1, 0))
-    counts = after - before
-    if device.type == "cpu":  # looking at numbers is free here
-        if n and not (int(ascending[0]) >= 0 and int(ascending[-1]) < classes):
-            raise InputError(
-                f"Expected labels from 0 to {classes - 1} but got {int(y.min())} to {int(y.max())}: "
-                "number the classes from 0, or raise `classes`."
-            )
-        largest = int(counts.max())
-        if largest * classes <= blocks * size:  # classes of nearly one size: a block each wastes less
-            size, blocks = max(1, largest), classes
-    of_class = (counts + size - 1) // size  # blocks of each class
-    blocks_after = of_class.cumsum(0)
-    # a row's slot: where its class's blocks begin, and its rank within the class
-    offset = (blocks_after - of_class) * size - before
-    slot = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=device) + offset[ascending.long()])
-    block_class = torch.searchsorted(blocks_after, torch.arange(blocks, device=device), right=True)
-    return ClassLayout(counts.to(dtype), slot, block_class.clamp_(max=classes - 1), size)
-
-
-def class_moments(Z: Float[Tensor, "*sets n d"], layout: ClassLayout) -> Float[Tensor, "*sets k d d"]:
-    """Second moments Sⱼ = ZⱼᵀZⱼ of every class in one pass over the rows; zeros for an empty class.
-
-    Several sets of features of the same classes, row by row, are done at once.
-
-    >>> Z = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
-    >>> layout = class_layout(torch.tensor([0, 1, 0]), classes=2, d=2)
-    >>> class_moments(Z, layout)[0].tolist(), layout.counts.tolist()
-    ([[10.0, 0.0], [0.0, 0.0]], [2.0, 1.0])
-    """
-    if Z.shape[-2] != len(layout.slot):
-        raise InputError(f"Expected one label a row but got {len(layout.slot)} labels for {Z.shape[-2]} rows.")
-    if Z.dtype in (torch.bfloat16, torch.float16):
-        Z = Z.float()  # half precision has too few digits for a log-determinant
-    return _ClassMoments.apply(Z, layout)
 
 
 def coding_rate(S: Float[Tensor, "*k d d"], n: Float[Tensor, "*k"], eps_sq: float) -> Float[Tensor, "*k"]:
@@ -158,26 +91,6 @@ def transcription_rates(S: Float[Tensor, "2 k d d"], n: Float[Tensor, "2 k"], ep
 def _weighted(R: Float[Tensor, "*sets k"], n: Float[Tensor, "*sets k"]) -> Float[Tensor, "*sets"]:
     """Σ nⱼ/n Rⱼ, and 0 for no rows at all."""
     return (n * R).sum(-1) / n.sum(-1).clamp(min=1)
-
-
-class _ClassMoments(torch.autograd.Function):
-    """ZⱼᵀZⱼ by blocks; the gradient for a row z of class j is (Gⱼ + Gⱼᵀ)z."""
-
-    @staticmethod
-    def forward(ctx: Any, Z: Tensor, layout: ClassLayout) -> Tensor:
-        *sets, _, d = Z.shape
-        k, blocks = len(layout.counts), len(layout.block_class)
-        padded = Z.new_zeros(*sets, blocks * layout.size, d).index_copy_(-2, layout.slot, Z)
-        padded = padded.view(*sets, blocks, layout.size, d)
-        ctx.save_for_backward(padded, layout.block_class, layout.slot)
-        return Z.new_zeros(*sets, k, d, d).index_add_(-3, layout.block_class, padded.transpose(-1, -2) @ padded)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        padded, block_class, slot = ctx.saved_tensors
-        symmetric = (grad + grad.transpose(-1, -2)).index_select(-3, block_class)
-        return (padded @ symmetric).flatten(-3, -2).index_select(-2, slot), None
 
 
 class _CodingRate(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What two restless players agree on: the mean of their weights over the last steps.
+"""EMA: the exponential moving average of networks' weights over the last steps.
 
 A game has no end at which gradients vanish; its players circle around one. A running mean of their weights lies closer
 to it than either of their last moves, and moves less from task to task.
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 
-class Averages:
-    """A running mean of networks' weights, each step weighing 1/horizon."""
+class EMA:
+    """An exponential moving average of networks' weights that reaches back about `horizon` steps."""
 
     def __init__(self, networks: tuple[nn.Module, ...], horizon: float) -> None:
         self.weights = [parameter.detach() for network in networks for parameter in network.parameters()]
@@ -39,24 +39,31 @@ class Averages:
 
 
 @torch.no_grad()
-def learn_statistics_again(encoder: nn.Module, decoder: nn.Module, batches: Iterable[Tensor]) -> None:
+def refresh_batchnorm(encoder: nn.Module, batches: Iterable[Tensor], decoder: nn.Module | None = None) -> None:
     """BatchNorm's statistics of weights that no batch has passed through yet, as means over these batches.
 
-    As in the game, the encoder sees images and what the decoder makes of them.
+    With a decoder, the encoder sees images and what the decoder makes of them, as in the game. Both networks are in
+    training mode.
     """
-    norms = [[m for m in network.modules() if isinstance(m, nn.BatchNorm2d)] for network in (encoder, decoder)]
+    norms = [
+        [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)] if network is not None else []
+        for network in (encoder, decoder)
+    ]
     momenta = [[norm.momentum for norm in group] for group in norms]
 
     def seen(group: list[nn.BatchNorm2d], batches: int) -> None:
         for norm in group:
             norm.momentum = 1 / batches  # so that all of them weigh alike
 
+    shown = 1 if decoder is None else 2  # sets of images that the encoder sees per batch
     for i, X in enumerate(batches):
-        seen(norms[0], 2 * i + 1)
+        seen(norms[0], shown * i + 1)
         seen(norms[1], i + 1)
-        X_hat = decoder(encoder(X))
-        seen(norms[0], 2 * i + 2)
-        encoder(X_hat)
+        Z = encoder(X)
+        if decoder is not None:
+            X_hat = decoder(Z)
+            seen(norms[0], shown * i + 2)
+            encoder(X_hat)
     for group, kept in zip(norms, momenta):
         for norm, momentum in zip(group, kept):
             norm.momentum = momentum

@@ -11,6 +11,7 @@ parameters in place, add its results to tensors that stay, and take random numbe
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Self
 
 import torch
@@ -18,7 +19,17 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-PLAIN_CALLS = 1
+_unrecorded: ContextVar[bool] = ContextVar("unrecorded", default=False)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Within it, steps are played operation by operation on a GPU too: to compare with."""
+    before = _unrecorded.set(True)
+    try:
+        yield
+    finally:
+        _unrecorded.reset(before)
 
 
 class Captured:
@@ -27,7 +38,7 @@ class Captured:
     def __init__(self, step: Callable[..., None], generator: torch.Generator, device: torch.device) -> None:
         self.step = step
         self.generator = generator
-        self.plain_calls = PLAIN_CALLS if device.type == "cuda" else -1  # −1: for ever
+        self.plain_calls = 1 if device.type == "cuda" and not _unrecorded.get() else -1  # −1: for ever
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: list[Tensor] = []
 

@@ -1,22 +1,19 @@
 """Where a task's images wait for their turn: on the device if they fit there, otherwise in the host's memory.
 
 What waits on the host is sent through two page-locked buffers on a stream of its own: while the device plays one batch,
-the next one is put together and on its way. `Passes` says in which order they come, `shown` what a network sees of one.
+the next one is put together and on its way. `Batches` says in which order they come.
 """
 
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Int, UInt8
 from torch import Tensor
-
-from ictrl.kernels import gpu
-from ictrl.nets.dcgan import to_float
 
 SHARE = 0.5  # of the device's free memory that images may take; the rest is for the players
 
 
-class Supply:
+class ImageSource:
     """The images of a task, handed out in batches on the device."""
 
     def __init__(self, images: UInt8[Tensor, "n c h w"], device: torch.device, streamed: bool | None = None) -> None:
@@ -60,7 +57,7 @@ class Supply:
             yield batch
 
 
-class Passes:
+class Batches:
     """Passes over n rows in equal batches of at most `size`; fewer rows than batches are left out of each.
 
     The batches are parts of one tensor that stays where it is, so that shuffling it can be recorded.
@@ -69,50 +66,19 @@ class Passes:
     def __init__(self, n: int, size: int, generator: torch.Generator, device: torch.device) -> None:
         self.order = torch.arange(n, device=device)
         self.generator = generator
-        batches = -(-n // size)
-        self.batches: tuple[Int[Tensor, " rows"], ...] = self.order[: n // batches * batches].chunk(batches)
+        count = -(-n // size)
+        self.rows: tuple[Int[Tensor, " rows"], ...] = self.order[: n // count * count].chunk(count)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def shuffle(self) -> None:
         self.order.copy_(torch.randperm(len(self.order), generator=self.generator, device=self.order.device))
 
 
-def fits(images: Tensor, device: torch.device, share: float | None = None) -> bool:
-    """Whether images lie on the device, or take at most this share of its free memory; SHARE by default."""
+def fits(images: Tensor, device: torch.device, share: float = SHARE) -> bool:
+    """Whether images lie on the device, or take at most this share of its free memory."""
     if device.type != "cuda" or images.device == device:
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    return images.nbytes <= (SHARE if share is None else share) * free
-
-
-def shown(
-    pixels: UInt8[Tensor, "n c h w"],
-    flipped: Int[Tensor, " n"],
-    moves: Int[Tensor, "2 n"] | None,
-    turned: Int[Tensor, " n"] | None,
-    dtype: torch.dtype,
-) -> Float[Tensor, "n c h w"]:
-    """Images mirrored where `flipped`, moved by so many pixels down and right, turned by so many quarters.
-
-    What comes in at an edge repeats the edge. Pixels become numbers from −1 to 1.
-    """
-    if fast := gpu(pixels):
-        return fast.shown(pixels, flipped, moves, turned, dtype)
-    pixels = torch.where(flipped[:, None, None, None] != 0, pixels.flip(-1), pixels)
-    if moves is not None:
-        pixels = _moved(pixels, *moves[:, :, None])
-    if turned is not None:
-        for quarters in (1, 2, 3):
-            turn = turned[:, None, None, None] == quarters
-            pixels = torch.where(turn, pixels.rot90(quarters, (2, 3)), pixels)
-    return to_float(pixels).to(dtype)
-
-
-def _moved(
-    pixels: UInt8[Tensor, "n c h w"], down: Int[Tensor, "n 1"], right: Int[Tensor, "n 1"]
-) -> UInt8[Tensor, "n c h w"]:
-    n, c, h, w = pixels.shape
-    device = pixels.device
-    rows = (torch.arange(h, device=device) + down).clamp_(0, h - 1)  # (n, h)
-    columns = (torch.arange(w, device=device) + right).clamp_(0, w - 1)  # (n, w)
-    image, channel = torch.arange(n, device=device), torch.arange(c, device=device)
-    return pixels[image[:, None, None, None], channel[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+    return images.nbytes <= share * free

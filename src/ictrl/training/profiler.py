@@ -20,7 +20,7 @@ def untimed(name: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-class Stopwatch:
+class Profiler:
     """Seconds spent in each lap so far."""
 
     def __init__(self, device: torch.device) -> None:

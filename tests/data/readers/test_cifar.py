@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import Dataset, load_dataset
-from ictrl.data.pickles import read_pickle
 from ictrl.errors import InputError
 
 
 def load(root: Path, name: str, image_size: int = 32, channels: int = 3) -> Dataset:
-    return load_dataset(DataConfig(name=name, root=str(root)), image_size, channels)
+    return load_dataset(StreamConfig(dataset=name, root=str(root)), image_size, channels)
 
 
 @pytest.mark.parametrize("version", ["binary", "python"])
@@ -111,34 +110,12 @@ def test_a_malicious_pickle_runs_nothing(official, tmp_path: Path, kind: type, p
     assert touched.exists()
 
 
-@pytest.mark.parametrize("name", ["numpy.save", "numpy.lib.npyio.load", "builtins.getattr", "os.system", "numpy.array"])
-def test_nothing_else_can_be_named(tmp_path: Path, name: str) -> None:
-    module, _, attribute = name.rpartition(".")
-    path = tmp_path / "file"
-    path.write_bytes(f"c{module}\n{attribute}\n.".encode())
-    with pytest.raises(InputError, match="which no dataset needs"):
-        read_pickle(path)
-
-
 @pytest.mark.parametrize("protocol", range(6))
 def test_every_protocol_of_python_is_read(official, tmp_path: Path, protocol: int) -> None:
     pixels, labels, _ = official.cifar("cifar100", "python")
     content = {b"data": pixels, b"fine_labels": labels.tolist()}
     (tmp_path / "cifar-100-python/train").write_bytes(pickle.dumps(content, protocol=protocol))
     assert np.array_equal(load(tmp_path, "cifar100").images.flatten(1), pixels)
-
-
-def test_the_pickles_of_python_2_are_read(tmp_path: Path) -> None:
-    """Written by hand as Python 2 and its NumPy wrote them: byte strings, and the module's former name."""
-    raw = bytes(range(6))
-    path = tmp_path / "file"
-    path.write_bytes(
-        b"\x80\x02}q\x00U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        b"(K\x01K\x02K\x03\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-        b"\x89U\x06" + raw + b"tbs."
-    )
-    array = read_pickle(path)[b"data"]
-    assert (array.code, array.shape, array.raw) == ("u1", (2, 3), raw)
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,21 @@
-"""A folder of one's own pictures."""
+"""A folder of your own pictures."""
 
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from ictrl.config import DataConfig
-from ictrl.data import Dataset, load_dataset, read_picture
+from ictrl.config import StreamConfig
+from ictrl.data import Dataset, load_dataset
 from ictrl.errors import InputError
 
-RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+RED, GREEN = (255, 0, 0), (0, 255, 0)
 
 
 def load(root: Path, image_size: int = 8, channels: int = 3, test_share: float = 0.2) -> Dataset:
-    return load_dataset(DataConfig(name="folder", root=str(root), test_share=test_share), image_size, channels)
+    return load_dataset(StreamConfig(dataset="folder", root=str(root), test_share=test_share), image_size, channels)
 
 
 def save(path: Path, colour=RED, size: tuple[int, int] = (8, 8)) -> None:
@@ -99,53 +98,6 @@ def test_sizes_are_mixed_and_the_middle_is_kept(tmp_path: Path) -> None:
     assert torch.equal(images[4], green)
 
 
-def test_grey_palette_bilevel_and_16_bit_pictures(tmp_path: Path) -> None:
-    Image.new("L", (8, 8), 100).save(tmp_path / "grey.png")
-    Image.new("RGB", (8, 8), BLUE).quantize(4).save(tmp_path / "palette.png")
-    Image.new("1", (8, 8), 1).save(tmp_path / "bilevel.png")
-    Image.fromarray(np.full((8, 8), 100 * 256 + 7, dtype=np.uint16)).save(tmp_path / "deep.png")
-    assert read_picture(tmp_path / "grey.png", 8, 3).unique().tolist() == [100]
-    assert read_picture(tmp_path / "palette.png", 8, 3)[:, 0, 0].tolist() == list(BLUE)
-    assert read_picture(tmp_path / "bilevel.png", 8, 1).unique().tolist() == [255]
-    assert read_picture(tmp_path / "deep.png", 8, 1).unique().tolist() == [100]
-
-
-def test_colour_becomes_grey_by_luma(tmp_path: Path) -> None:
-    save(tmp_path / "green.png", GREEN)
-    assert read_picture(tmp_path / "green.png", 8, 1).unique().tolist() == [150]
-
-
-def test_transparency_shows_white(tmp_path: Path) -> None:
-    Image.new("RGBA", (8, 8), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    Image.new("RGBA", (8, 8), (255, 0, 0, 255)).save(tmp_path / "opaque.png")
-    Image.new("LA", (8, 8), (0, 0)).save(tmp_path / "grey.png")
-    palette = Image.new("P", (8, 8), 0)
-    palette.putpalette([0, 0, 0])
-    palette.save(tmp_path / "palette.png", transparency=0)
-    assert read_picture(tmp_path / "opaque.png", 8, 3)[:, 0, 0].tolist() == list(RED)
-    for name in ("clear", "grey", "palette"):
-        assert read_picture(tmp_path / f"{name}.png", 8, 3).unique().tolist() == [255], name
-
-
-def test_exif_orientation_is_followed(tmp_path: Path) -> None:
-    picture = Image.new("RGB", (16, 16), RED)
-    picture.paste(BLUE, (0, 0, 16, 8))  # blue above red, to be turned clockwise: blue to the right
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    picture.save(tmp_path / "turned.png", exif=exif)
-    image = read_picture(tmp_path / "turned.png", 16, 3)
-    assert image[:, 8, 12].tolist() == list(BLUE)
-    assert image[:, 8, 3].tolist() == list(RED)
-
-
-def test_a_large_jpeg_is_close_to_the_same_picture_in_full(tmp_path: Path) -> None:
-    gradient = np.linspace(0, 255, 640).astype(np.uint8)[None, :].repeat(640, axis=0)
-    Image.fromarray(gradient).save(tmp_path / "large.jpg", quality=95)
-    Image.fromarray(gradient).save(tmp_path / "large.png")
-    jpeg, png = (read_picture(tmp_path / f"large.{kind}", 8, 1).int() for kind in ("jpg", "png"))
-    assert int((jpeg - png).abs().max()) <= 2
-
-
 def test_broken_files_are_named_and_the_others_read(tmp_path: Path) -> None:
     fill_parts(tmp_path)
     whole = (tmp_path / "train/cat/0.png").read_bytes()
@@ -216,14 +168,5 @@ def test_what_is_no_such_folder_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "alone.png")
     with pytest.raises(InputError, match="has no folders in it"):
         load(tmp_path)
-    with pytest.raises(InputError, match=r"Expected data\.root to be a folder of pictures .* give --data\.root"):
-        load_dataset(DataConfig(name="folder"), 8, 3)
-
-
-def test_one_broken_picture_alone_is_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "x.png").write_bytes(b"")
-    with pytest.raises(InputError) as caught:
-        read_picture(tmp_path / "x.png", 8, 3)
-    assert str(caught.value) == "Expected a picture but could not read x.png: it is in no known picture format."
-    with pytest.raises(InputError, match=r"could not read absent\.png: .*No such file"):
-        read_picture(tmp_path / "absent.png", 8, 3)
+    with pytest.raises(InputError, match=r"Expected stream\.root to be a folder of pictures .* give --stream\.root"):
+        load_dataset(StreamConfig(dataset="folder"), 8, 3)

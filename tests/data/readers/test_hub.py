@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 from PIL import Image as Picture
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import load_dataset
 from ictrl.errors import InputError
 
@@ -68,7 +68,7 @@ def hub(monkeypatch: pytest.MonkeyPatch):
 
 
 def load(**settings):
-    return load_dataset(DataConfig(name="hub", hub_name="someone/pets", **settings), 8, 1)
+    return load_dataset(StreamConfig(dataset="hub", hub_name="someone/pets", **settings), 8, 1)
 
 
 @pytest.mark.parametrize("name", ["test", "validation"])
@@ -95,9 +95,13 @@ def test_columns_can_be_chosen(hub) -> None:
     features = {"id": Value(), "img": Image(), "other": Image(), "label": Value()}
     hub({"train": split(4, features), "test": split(4, features)})
     assert load(hub_image="img", hub_label="label").class_names == {0: "0", 1: "1"}
-    with pytest.raises(InputError, match=r"2 of them \(img, other\): choose with data\.hub_image among id, img, other"):
+    with pytest.raises(
+        InputError, match=r"2 of them \(img, other\): choose with stream\.hub_image among id, img, other"
+    ):
         load(hub_label="label")
-    with pytest.raises(InputError, match=r"one column of type ClassLabel .* but got none: choose with data\.hub_label"):
+    with pytest.raises(
+        InputError, match=r"one column of type ClassLabel .* but got none: choose with stream\.hub_label"
+    ):
         load(hub_image="img")
     with pytest.raises(InputError, match="Expected a column 'fine' in someone/pets but got id, img, other, label"):
         load(hub_image="img", hub_label="fine")
@@ -143,5 +147,5 @@ def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_name_is_needed() -> None:
-    with pytest.raises(InputError, match=r"Expected data\.hub_name"):
-        load_dataset(DataConfig(name="hub"), 8, 1)
+    with pytest.raises(InputError, match=r"Expected stream\.hub_name"):
+        load_dataset(StreamConfig(dataset="hub"), 8, 1)

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import Dataset, load_dataset
 from ictrl.data.readers.idx import read_idx
 from ictrl.errors import InputError
 
 
 def load(root: Path, name: str = "mnist", image_size: int = 32, channels: int = 1) -> Dataset:
-    return load_dataset(DataConfig(name=name, root=str(root)), image_size, channels)
+    return load_dataset(StreamConfig(dataset=name, root=str(root)), image_size, channels)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -51,7 +51,7 @@ def test_missing_files_are_named_with_the_places_and_the_remedy(official, tmp_pa
 def test_the_cache_folder_is_the_root_where_none_is_given(official, tmp_path: Path, monkeypatch) -> None:
     official.mnist()
     monkeypatch.setenv("ICTRL_DATA", str(tmp_path))
-    assert len(load_dataset(DataConfig(name="mnist"), 32, 1).images) == 30
+    assert len(load_dataset(StreamConfig(dataset="mnist"), 32, 1).images) == 30
 
 
 def test_truncated(official, tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """CIFAR-10 and CIFAR-100 in their official files: the binary version, and the Python version by way of `pickles`.
 
 A binary record is the label (in CIFAR-100 the coarse label and then the fine one, which is used) and 3072 bytes of
-pixels: 32×32 of red, then of green, then of blue, row by row. The pickled arrays hold the same 3072 bytes a row.
+pixels: 32×32 of red, then of green, then of blue, row by row. The pickled arrays hold the same 3072 bytes per row.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,62 +14,109 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from ictrl.config import StreamConfig
+from ictrl.data.arrays import check_labels
 from ictrl.data.dataset import Dataset
-from ictrl.data.layout import Layout
-from ictrl.data.pickles import Array, read_pickle
-from ictrl.data.resize import fit
+from ictrl.data.layout import Layout, Source
+from ictrl.data.pickles import PickledArray, read_pickle
+from ictrl.data.registry import locate, register_dataset
 from ictrl.errors import InputError
 
 PIXELS = 3 * 32 * 32
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-BINARY = {
-    "cifar10": Layout(("cifar-10-batches-bin", "."), (*(f"{batch}.bin" for batch in BATCHES), "test_batch.bin")),
-    "cifar100": Layout(("cifar-100-binary", "."), ("train.bin", "test.bin")),
-}
-PYTHON = {
-    "cifar10": Layout(("cifar-10-batches-py", "."), (*BATCHES, "test_batch")),
-    "cifar100": Layout(("cifar-100-python", "."), ("train", "test")),
-}
-LABEL_BYTES = {"cifar10": 1, "cifar100": 2}
-LABELS_KEY = {"cifar10": b"labels", "cifar100": b"fine_labels"}
-NAMES_TEXT = {"cifar10": "batches.meta.txt", "cifar100": "fine_label_names.txt"}
-NAMES_PICKLE = {"cifar10": ("batches.meta", b"label_names"), "cifar100": ("meta", b"fine_label_names")}
-CLASSES = {
-    "cifar10": ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
-    "cifar100": [str(label) for label in range(100)],
-}
 
 Part = tuple[UInt8[Tensor, "_ 3 32 32"], Int[Tensor, " _"]]  # each with a length of its own
 
 
-def read_cifar_binary(name: str, folder: Path, image_size: int, channels: int) -> Dataset:
-    """CIFAR-10 or CIFAR-100 from the folder of its binary files."""
-    parts = [_binary_batch(folder / file, LABEL_BYTES[name], len(CLASSES[name])) for file in BINARY[name].files]
-    path = folder / NAMES_TEXT[name]
-    names = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else CLASSES[name]
-    return _dataset(name, parts, names, path, image_size, channels)
+@dataclass(frozen=True)
+class Format:
+    """What distinguishes the files of CIFAR-10 from those of CIFAR-100."""
+
+    binary: Layout
+    python: Layout
+    label_bytes: int
+    """bytes before the pixels of a binary record; the last of them is the label"""
+    labels_key: bytes
+    """the labels in a pickled dictionary"""
+    names_text: str
+    """file of the binary version that names the classes"""
+    names_pickle: tuple[str, bytes]
+    """file of the Python version that names the classes, and their key in it"""
+    classes: tuple[str, ...]
+    """names of the classes where no file gives them"""
 
 
-def read_cifar_python(name: str, folder: Path, image_size: int, channels: int) -> Dataset:
-    """CIFAR-10 or CIFAR-100 from the folder of its pickled files, which cannot run code when they are read."""
-    parts = [_pickled_batch(folder / file, LABELS_KEY[name], len(CLASSES[name])) for file in PYTHON[name].files]
-    file, key = NAMES_PICKLE[name]
-    path = folder / file
-    names = CLASSES[name]
-    if path.is_file():
-        content = read_pickle(path).get(key, [])
-        listed = content if isinstance(content, list) else []
-        names = [item.decode(errors="replace") for item in listed if isinstance(item, bytes)]
-    return _dataset(name, parts, names, path, image_size, channels)
+CIFAR10 = Format(
+    binary=Layout(("cifar-10-batches-bin", "."), (*(f"{batch}.bin" for batch in BATCHES), "test_batch.bin")),
+    python=Layout(("cifar-10-batches-py", "."), (*BATCHES, "test_batch")),
+    label_bytes=1,
+    labels_key=b"labels",
+    names_text="batches.meta.txt",
+    names_pickle=("batches.meta", b"label_names"),
+    classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+)
+CIFAR100 = Format(
+    binary=Layout(("cifar-100-binary", "."), ("train.bin", "test.bin")),
+    python=Layout(("cifar-100-python", "."), ("train", "test")),
+    label_bytes=2,
+    labels_key=b"fine_labels",
+    names_text="fine_label_names.txt",
+    names_pickle=("meta", b"fine_label_names"),
+    classes=tuple(str(label) for label in range(100)),
+)
 
 
-def _dataset(name: str, parts: list[Part], names: list[str], path: Path, image_size: int, channels: int) -> Dataset:
-    """The last part holds the test images, the others the training images."""
-    if len(names) != len(CLASSES[name]):
-        raise InputError(f"Expected {len(CLASSES[name])} names of classes in {path} but got {len(names)}.")
-    *training, test = [(fit(images, image_size, channels), labels) for images, labels in parts]
+@register_dataset(
+    "cifar10",
+    "small photographs of animals and vehicles",
+    classes=10,
+    images=50000,
+    test_images=10000,
+    side=32,
+    channels=3,
+    layouts=(CIFAR10.binary, CIFAR10.python),
+    source=Source(
+        "https://www.cs.toronto.edu/~kriz/",
+        {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+        extra=(CIFAR10.names_text,),
+    ),
+)
+def read_cifar10(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """CIFAR-10 from its binary or its pickled files, 32×32 pixels."""
+    return _read_files(stream, CIFAR10)
+
+
+@register_dataset(
+    "cifar100",
+    "small photographs of a hundred things",
+    classes=100,
+    images=50000,
+    test_images=10000,
+    side=32,
+    channels=3,
+    layouts=(CIFAR100.binary, CIFAR100.python),
+    source=Source(
+        "https://www.cs.toronto.edu/~kriz/",
+        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
+        extra=(CIFAR100.names_text,),
+    ),
+)
+def read_cifar100(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """CIFAR-100 with its fine labels from its binary or its pickled files, 32×32 pixels."""
+    return _read_files(stream, CIFAR100)
+
+
+def _read_files(stream: StreamConfig, cifar: Format) -> Dataset:
+    """The last file of a layout holds the test images, the others the training images."""
+    folder, layout = locate(stream)
+    binary = layout == cifar.binary
+    names, path = _binary_names(folder, cifar) if binary else _pickled_names(folder, cifar)
+    if len(names) != len(cifar.classes):
+        raise InputError(f"Expected {len(cifar.classes)} names of classes in {path} but got {len(names)}.")
+    read = _binary_batch if binary else _pickled_batch
+    *training, test = [read(folder / file, cifar) for file in layout.files]
     return Dataset(
-        name=name,
+        name=stream.dataset,
         images=torch.cat([images for images, _ in training]) if len(training) > 1 else training[0][0],
         labels=torch.cat([labels for _, labels in training]),
         test_images=test[0],
@@ -76,28 +125,47 @@ def _dataset(name: str, parts: list[Part], names: list[str], path: Path, image_s
     )
 
 
-def _binary_batch(path: Path, label_bytes: int, classes: int) -> Part:
+def _binary_names(folder: Path, cifar: Format) -> tuple[Sequence[str], Path]:
+    path = folder / cifar.names_text
+    if not path.is_file():
+        return cifar.classes, path
+    return path.read_text(encoding="utf-8", errors="replace").split(), path
+
+
+def _pickled_names(folder: Path, cifar: Format) -> tuple[Sequence[str], Path]:
+    file, key = cifar.names_pickle
+    path = folder / file
+    if not path.is_file():
+        return cifar.classes, path
+    content = read_pickle(path).get(key, [])
+    listed = content if isinstance(content, list) else []
+    return [item.decode(errors="replace") for item in listed if isinstance(item, bytes)], path
+
+
+def _binary_batch(path: Path, cifar: Format) -> Part:
     content = np.fromfile(path, dtype=np.uint8)
-    record = label_bytes + PIXELS
+    record = cifar.label_bytes + PIXELS
     if not len(content) or len(content) % record:
         raise InputError(
             f"Expected records of {record} bytes in {path} (10000 of them are {10000 * record} bytes) "
             f"but got {len(content)} bytes: it is cut off or another file; download it again."
         )
     records = content.reshape(-1, record)
-    labels = torch.from_numpy(records[:, label_bytes - 1].astype(np.int64))
-    images = torch.from_numpy(records[:, label_bytes:].copy()).reshape(-1, 3, 32, 32)
-    return images, _checked_labels(labels, path, classes)
+    labels = torch.from_numpy(records[:, cifar.label_bytes - 1].astype(np.int64))
+    images = torch.from_numpy(records[:, cifar.label_bytes :].copy()).reshape(-1, 3, 32, 32)
+    check_labels(labels, len(cifar.classes), path)
+    return images, labels
 
 
-def _pickled_batch(path: Path, labels_key: bytes, classes: int) -> Part:
+def _pickled_batch(path: Path, cifar: Format) -> Part:
     content = read_pickle(path)
-    data, labels = _entry(content, b"data", Array, path), _entry(content, labels_key, list, path)
+    data, labels = _entry(content, b"data", PickledArray, path), _entry(content, cifar.labels_key, list, path)
     if data.code != "u1" or data.shape != (len(labels), PIXELS) or len(data.raw) != len(labels) * PIXELS or not labels:
         raise InputError(
             f"Expected uint8 data of shape ({len(labels)}, {PIXELS}) in {path} but got {data.code} of shape "
             f"{data.shape} in {len(data.raw)} bytes: it is another file; download it again."
         )
+    classes = len(cifar.classes)
     if not all(type(label) is int and 0 <= label < classes for label in labels):
         raise InputError(f"Expected whole numbers from 0 to {classes - 1} as labels in {path} but got others.")
     images = torch.frombuffer(bytearray(data.raw), dtype=torch.uint8).reshape(-1, 3, 32, 32)
@@ -110,11 +178,3 @@ def _entry(content: dict[Any, Any], key: bytes, kind: type, path: Path) -> Any:
         keys = ", ".join(sorted(str(k) for k in content)) or "nothing"
         raise InputError(f"Expected {key!r} in {path} but got {keys}: it is another file; download it again.")
     return value
-
-
-def _checked_labels(labels: Int[Tensor, " n"], path: Path, classes: int) -> Int[Tensor, " n"]:
-    if int(labels.max()) >= classes:
-        raise InputError(
-            f"Expected labels from 0 to {classes - 1} in {path} but got {int(labels.max())}: it is another file."
-        )
-    return labels

@@ -3,13 +3,30 @@
 import numpy as np
 import torch
 
+from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
+from ictrl.data.registry import register_dataset
 from ictrl.data.resize import to_channels
+from ictrl.errors import InputError
 
 
-def read_digits(image_size: int, channels: int) -> Dataset:
-    """scikit-learn's 1797 handwritten digits of 8×8 pixels, enlarged; every fifth image of a class is held out."""
-    from sklearn.datasets import load_digits  # a second of import time that only this needs
+@register_dataset(
+    "digits",
+    "handwritten digits that scikit-learn carries",
+    classes=10,
+    images=1433,
+    test_images=364,
+    side=8,
+    channels=1,
+)
+def read_digits(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """scikit-learn's 1797 handwritten digits of 8×8 pixels, enlarged; every fifth image of each class is held out."""
+    if stream.root:
+        raise InputError(
+            f"Expected no stream.root for the embedded digits but got {stream.root}: for pictures of your own take the "
+            "recipe pictures, or give --stream.dataset folder as well."
+        )
+    from sklearn.datasets import load_digits  # takes a second to import, and only this function needs it
 
     bunch = load_digits()
     labels = torch.from_numpy(bunch.target.astype(np.int64))

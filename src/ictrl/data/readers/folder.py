@@ -1,9 +1,9 @@
-"""A folder of one's own pictures, a folder a class: `train/CLASS/…` and `test/CLASS/…`, or `CLASS/…` alone.
+"""Pictures of your own, one folder per class: `train/CLASS/…` and `test/CLASS/…`, or `CLASS/…` alone.
 
-Where there is no test part, some pictures of each class are held out. Which ones follows from their file names, so
-that it is the same on every machine, whatever order its file system lists files in.
+Without a test part, some pictures of each class are held out as test images. Their file names decide which, so that it
+is the same on every machine, whatever order its file system lists files in.
 
-A class folder whose name is a number is that class; otherwise classes are counted from 0 in the order of their names.
+If all folders are named by numbers, these are the classes; otherwise classes are counted from 0 in the order of names.
 """
 
 import hashlib
@@ -13,20 +13,26 @@ from pathlib import Path
 from jaxtyping import UInt8
 from torch import Tensor
 
+from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.pictures import read_picture
+from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
 
 LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 
 
-def read_folder(root: Path, test_share: float, image_size: int, channels: int) -> Dataset:
-    """Every picture below the folder that can be read; the others are named in the dataset's `skipped`."""
+@register_dataset("folder", "your own pictures, one folder per class: ictrl run pictures --stream.root FOLDER")
+def read_folder(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """Every picture below `stream.root` that can be read; the others are named in the dataset's `skipped`."""
+    root = required_root(stream, "a folder of pictures")
     if not root.is_dir():
         found = "not there"
         if root.exists():
-            found = "a file: for arrays in an .npz file give --data.name npz" if root.suffix == ".npz" else "a file"
+            found = (
+                "a file: for arrays in an .npz file give --stream.dataset npz" if root.suffix == ".npz" else "a file"
+            )
         raise InputError(f"Expected a folder {LAYOUT} but {root} is {found}.")
     train, test = root / "train", root / "test"
     if train.is_dir() and test.is_dir():
@@ -34,9 +40,9 @@ def read_folder(root: Path, test_share: float, image_size: int, channels: int) -
     if train.is_dir() and _subfolders(train):
         raise InputError(
             f"Expected {test} beside {train} but it is not there: add it, or give {train} itself as the folder "
-            "to have a share of its pictures held out."
+            "to hold out some of its pictures."
         )
-    return _read_and_hold_out(root, test_share, image_size, channels)
+    return _read_and_hold_out(root, stream.test_share, image_size, channels)
 
 
 def _read_parts(root: Path, train: Path, test: Path, image_size: int, channels: int) -> Dataset:
@@ -80,7 +86,7 @@ def _read_and_hold_out(root: Path, test_share: float, image_size: int, channels:
 
 
 def _shuffled(files: list[Path]) -> list[Path]:
-    """An order that follows from each file's name alone: neighbours, such as frames of one film, are torn apart."""
+    """The files in an order that depends on their names alone, and separates neighbours such as frames of one film."""
     return sorted(files, key=lambda file: hashlib.sha256(file.name.encode(errors="surrogateescape")).digest())
 
 

@@ -1,7 +1,7 @@
 """Any image dataset of the Hugging Face Hub, by name, through their `datasets` library (the extra `hub`).
 
-The column of images and the column of labels are recognised by their types. The test images are the split called test,
-else validation; a dataset with neither has a share of each class of its training split held out.
+The columns of images and labels are recognised by their types. The test images are the split called test, else the
+one called validation; without either, some training images of each class are held out.
 """
 
 from collections import Counter
@@ -9,35 +9,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.pictures import from_picture
+from ictrl.data.registry import register_dataset
 from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
 
 TRAIN, TESTS = "train", ("test", "validation")
 
 
-def read_hub(
-    name: str,
-    image_size: int,
-    channels: int,
-    test_share: float,
-    configuration: str | None = None,
-    image: str | None = None,
-    label: str | None = None,
-    cache: Path | None = None,
-) -> Dataset:
-    """The dataset of that name, downloaded where it is not yet in the library's cache."""
+@register_dataset("hub", "a Hugging Face dataset: --stream.hub-name NAME (pip install datasets)", requires="datasets")
+def read_hub(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """The dataset `stream.hub_name`, downloaded unless it is in the library's cache already."""
+    name = stream.hub_name
+    if not name:
+        raise InputError(
+            "Expected stream.hub_name, the dataset's name on the Hub, for stream.dataset hub but got none: "
+            "give --stream.hub-name."
+        )
     try:
         import datasets
     except ImportError:
-        raise InputError("Expected the `datasets` library for data.name hub: pip install datasets.") from None
+        raise InputError("Expected the `datasets` library for stream.dataset hub: pip install datasets.") from None
+    cache = str(Path(stream.root).expanduser()) if stream.root else None
     try:
-        splits = datasets.load_dataset(name, configuration, cache_dir=None if cache is None else str(cache))
-    except Exception as error:  # not there, private, no network, no such configuration: the library has its own errors
+        splits = datasets.load_dataset(name, stream.hub_configuration, cache_dir=cache)
+    except Exception as error:  # absent, private, no network, no such configuration: the library has its own errors
         lines = str(error).splitlines() or [type(error).__name__]
         raise InputError(f"Expected to load {name!r} from the Hub but got: {lines[0]}") from None
-    return from_splits(name, splits, image_size, channels, test_share, image, label)
+    return from_splits(name, splits, image_size, channels, stream.test_share, stream.hub_image, stream.hub_label)
 
 
 def from_splits(
@@ -49,7 +50,7 @@ def from_splits(
     image: str | None = None,
     label: str | None = None,
 ) -> Dataset:
-    """A dataset from the splits that the library returns: each has `features`, a length, columns and rows."""
+    """A dataset from the splits that the library returns, each of which has `features`, a length, columns and rows."""
     if TRAIN not in splits:
         raise InputError(f"Expected a split called {TRAIN} in {name} but got {', '.join(splits)}.")
     features = splits[TRAIN].features
@@ -85,13 +86,13 @@ def _add(shelf: Shelf, name: str, column: str, picture: Any, label: int, image_s
 
 
 def _only_column(name: str, features: Mapping[str, Any], kind: str, setting: str) -> str:
-    """The one column of that type. Types are known by their names, so that the library need not be imported for it."""
+    """The only column of that type. Types are recognised by their names, so that the library need not be imported."""
     columns = [column for column, feature in features.items() if type(feature).__name__ == kind]
     if len(columns) != 1:
         found = f"{len(columns)} of them ({', '.join(columns)})" if columns else "none"
         raise InputError(
             f"Expected one column of type {kind} in {name} but got {found}: "
-            f"choose with data.{setting} among {', '.join(features)}."
+            f"choose with stream.{setting} among {', '.join(features)}."
         )
     return columns[0]
 

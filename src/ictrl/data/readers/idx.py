@@ -8,43 +8,88 @@ import gzip
 import math
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from ictrl.config import StreamConfig
+from ictrl.data.arrays import check_labels
 from ictrl.data.dataset import Dataset
-from ictrl.data.layout import Layout
-from ictrl.data.resize import fit
+from ictrl.data.layout import Layout, Source
+from ictrl.data.registry import locate, register_dataset
 from ictrl.errors import InputError
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-LAYOUTS = {
-    "mnist": Layout(("MNIST/raw", "MNIST", "."), FILES, compressed=True),
-    "fashion-mnist": Layout(("FashionMNIST/raw", "FashionMNIST", "."), FILES, compressed=True),
-}
-CLASSES = {
-    "mnist": [str(digit) for digit in range(10)],
-    "fashion-mnist": [
-        "T-shirt/top",
-        "trouser",
-        "pullover",
-        "dress",
-        "coat",
-        "sandal",
-        "shirt",
-        "sneaker",
-        "bag",
-        "ankle boot",
-    ],
-}
+DIGITS = tuple(str(digit) for digit in range(10))
+CLOTHES = (
+    "T-shirt/top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
 UINT8_TYPE = 8
 
 
-def read_idx_dataset(name: str, folder: Path, image_size: int, channels: int) -> Dataset:
-    """MNIST or Fashion-MNIST from the folder that holds its four files."""
-    paths = [LAYOUTS[name].path(folder, file) for file in FILES]
+@register_dataset(
+    "mnist",
+    "handwritten digits",
+    classes=10,
+    images=60000,
+    test_images=10000,
+    side=28,
+    channels=1,
+    layouts=(Layout(("MNIST/raw", "MNIST", "."), FILES, compressed=True),),
+    source=Source(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        {
+            "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+            "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+            "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+        },
+    ),
+)
+def read_mnist(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """MNIST from its four files, 28×28 pixels."""
+    return _read_files(stream, DIGITS)
+
+
+@register_dataset(
+    "fashion-mnist",
+    "articles of clothing",
+    classes=10,
+    images=60000,
+    test_images=10000,
+    side=28,
+    channels=1,
+    layouts=(Layout(("FashionMNIST/raw", "FashionMNIST", "."), FILES, compressed=True),),
+    source=Source(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        {
+            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+            "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+        },
+    ),
+)
+def read_fashion_mnist(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """Fashion-MNIST from its four files, 28×28 pixels."""
+    return _read_files(stream, CLOTHES)
+
+
+def _read_files(stream: StreamConfig, names: Sequence[str]) -> Dataset:
+    folder, layout = locate(stream)
+    paths = [layout.path(folder, file) for file in FILES]
     images, labels, test_images, test_labels = (
         read_idx(path, dimensions) for path, dimensions in zip(paths, (3, 1) * 2)
     )
@@ -57,19 +102,19 @@ def read_idx_dataset(name: str, folder: Path, image_size: int, channels: int) ->
                 f"Expected a label for each of the {len(pixels)} images in {images_path} "
                 f"but got {len(classes)} in {labels_path}: download them again."
             )
-        _check_classes(labels_path, classes, len(CLASSES[name]))
+        check_labels(classes, len(names), labels_path)
     return Dataset(
-        name=name,
-        images=fit(images[:, None], image_size, channels),
+        name=stream.dataset,
+        images=images[:, None],
         labels=labels.long(),
-        test_images=fit(test_images[:, None], image_size, channels),
+        test_images=test_images[:, None],
         test_labels=test_labels.long(),
-        class_names=dict(enumerate(CLASSES[name])),
+        class_names=dict(enumerate(names)),
     )
 
 
 def read_idx(path: Path, dimensions: int) -> UInt8[Tensor, "..."]:
-    """The values of one IDX file of uint8 with that many dimensions."""
+    """The values of one IDX file, which must hold uint8 and have that many dimensions."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -91,9 +136,3 @@ def read_idx(path: Path, dimensions: int) -> UInt8[Tensor, "..."]:
             f"but got {len(content)}: download it again."
         )
     return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=header).reshape(shape)
-
-
-def _check_classes(path: Path, labels: UInt8[Tensor, " n"], classes: int) -> None:
-    highest = int(labels.max())
-    if highest >= classes:
-        raise InputError(f"Expected labels from 0 to {classes - 1} in {path} but got {highest}: it is another file.")

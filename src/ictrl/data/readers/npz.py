@@ -10,21 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ictrl.config import StreamConfig
+from ictrl.data.arrays import labelled_images
 from ictrl.data.dataset import Dataset, numbered
+from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.resize import fit
 from ictrl.errors import InputError
 
 NAMES = (("x_train", "y_train", "x_test", "y_test"), ("images", "labels", "test_images", "test_labels"))
 COLOURS = (1, 3)
 
+Named = tuple[str, NDArray[Any]]
 
-def read_npz(path: Path, image_size: int, channels: int) -> Dataset:
-    """The dataset in the file; arrays of Python objects are refused, because reading them could run code."""
+
+@register_dataset("npz", "your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz")
+def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    """The arrays in the file `stream.root`. Arrays of Python objects are refused: reading them could run code."""
+    path = required_root(stream, "an .npz file")
     (images, labels), (test_images, test_labels) = (_part(*pair, path) for pair in _load(path))
     return Dataset(
         name=path.stem,
@@ -36,11 +42,8 @@ def read_npz(path: Path, image_size: int, channels: int) -> Dataset:
     )
 
 
-Named = tuple[str, NDArray[Any]]
-
-
 def _load(path: Path) -> list[tuple[Named, Named]]:
-    """Images and labels, each with its name in the file: those of the training part, then those of the test part."""
+    """Images and labels of the training part, then of the test part, each with its name in the file."""
     if not path.is_file():
         raise InputError(f"Expected an .npz file but {path} is {'a folder' if path.exists() else 'not there'}.")
     wanted = " or ".join(", ".join(names) for names in NAMES)
@@ -66,40 +69,21 @@ def _load(path: Path) -> list[tuple[Named, Named]]:
 
 
 def _part(images: Named, labels: Named, path: Path) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
-    X, y = _images(*images, path), _labels(*labels, path)
-    if len(X) != len(y):
-        raise InputError(
-            f"Expected a label in {labels[0]} for each of the {len(X)} images in {images[0]} of {path} "
-            f"but got {len(y)}."
-        )
-    return X, y
+    (images_name, X), (labels_name, y) = images, labels
+    if y.ndim == 2 and y.shape[1] == 1:  # Keras keeps the labels of CIFAR as a column
+        y = y[:, 0]
+    X = _channels_first(images_name, X, path)
+    return labelled_images((images_name, X), (labels_name, y), where=f" of {path}")
 
 
-def _images(name: str, array: NDArray[Any], path: Path) -> UInt8[Tensor, "n c h w"]:
-    if array.dtype != np.uint8:
-        gaps = " with NaN in it" if array.dtype.kind == "f" and np.isnan(array).any() else ""
-        raise InputError(
-            f"Expected uint8 images (0 to 255) as {name} in {path} but got {array.dtype}{gaps}: scale and convert."
-        )
+def _channels_first(name: str, array: NDArray[Any], path: Path) -> NDArray[Any]:
     if array.ndim == 3:
-        array = array[:, None]
-    elif array.ndim == 4 and array.shape[3] in COLOURS:
-        array = array.transpose(0, 3, 1, 2)
-    elif array.ndim != 4 or array.shape[1] not in COLOURS:
-        raise InputError(
-            f"Expected {name} in {path} of shape (n, height, width), (n, height, width, 1 or 3) or "
-            f"(n, 1 or 3, height, width) but got {array.shape}."
-        )
-    if not array.size:
-        raise InputError(f"Expected images as {name} in {path} but got none: its shape is {array.shape}.")
-    return torch.from_numpy(np.ascontiguousarray(array))
-
-
-def _labels(name: str, array: NDArray[Any], path: Path) -> Int[Tensor, " n"]:
-    if array.ndim == 2 and array.shape[1] == 1:  # as Keras has the labels of CIFAR
-        array = array[:, 0]
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(
-            f"Expected {name} in {path} as one whole number an image but got {array.dtype} of shape {array.shape}."
-        )
-    return torch.from_numpy(array.astype(np.int64))
+        return array[:, None]
+    if array.ndim == 4 and array.shape[3] in COLOURS:
+        return array.transpose(0, 3, 1, 2)
+    if array.ndim == 4 and array.shape[1] in COLOURS:
+        return array
+    raise InputError(
+        f"Expected {name} in {path} of shape (n, height, width), (n, height, width, 1 or 3) or "
+        f"(n, 1 or 3, height, width) but got {array.shape}."
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictrl.config import DataConfig
+from ictrl.config import StreamConfig
 from ictrl.data import Dataset, load_dataset
 from ictrl.errors import InputError
 
@@ -15,7 +15,7 @@ LABELS = np.array([5, 5, 5, -1, -1, -1])
 
 
 def load(path: Path, channels: int = 3) -> Dataset:
-    return load_dataset(DataConfig(name="npz", root=str(path)), 8, channels)
+    return load_dataset(StreamConfig(dataset="npz", root=str(path)), 8, channels)
 
 
 def arrays(**changes: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,0 +1,68 @@
+"""Images and labels that are given as arrays, checked and turned into tensors. Errors name the array that is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, Integer, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ictrl.errors import InputError
+
+Array = NDArray[Any] | Tensor
+Named = tuple[str, object]  # an array, and what the user calls it
+
+
+def labelled_images(images: Named, labels: Named, where: str) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
+    """Images and as many labels, on the CPU. Errors name the arrays and end in `where`, such as " of task 2"."""
+    X, y = _images(*images, where), _labels(*labels, where)
+    if len(X) != len(y):
+        raise InputError(
+            f"Expected a label in {labels[0]} for each of the {len(X)} images in {images[0]}{where} but got {len(y)}."
+        )
+    return X, y
+
+
+def check_labels(labels: Integer[Tensor, " n"], classes: int, path: Path) -> None:
+    """Refuse labels of a file that are beyond the last of its classes, which are counted from 0."""
+    highest = int(labels.max())
+    if highest >= classes:
+        raise InputError(f"Expected labels from 0 to {classes - 1} in {path} but got {highest}: it is another file.")
+
+
+def _images(name: str, given: object, where: str) -> UInt8[Tensor, "n c h w"]:
+    array, dtype = _array(name, given, where)
+    if dtype != "uint8":
+        missing = "float" in dtype and bool((array.isnan() if isinstance(array, Tensor) else np.isnan(array)).any())
+        gaps = " with NaN in it" if missing else ""
+        raise InputError(
+            f"Expected uint8 images (0 to 255) as {name}{where} but got {dtype}{gaps}: scale and convert them."
+        )
+    shape = tuple(array.shape)
+    if len(shape) != 4:
+        raise InputError(f"Expected {name}{where} of shape (n, channels, height, width) but got {shape}.")
+    if 0 in shape:
+        raise InputError(f"Expected images as {name}{where} but got none: its shape is {shape}.")
+    if isinstance(array, Tensor):
+        return array.detach().cpu()
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))  # PyTorch warns of arrays that are read-only
+
+
+def _labels(name: str, given: object, where: str) -> Int[Tensor, " n"]:
+    array, dtype = _array(name, given, where)
+    if array.ndim != 1 or not dtype.startswith(("int", "uint")):
+        raise InputError(
+            f"Expected {name}{where} as one whole number per image but got {dtype} of shape {tuple(array.shape)}."
+        )
+    if isinstance(array, Tensor):
+        return array.detach().cpu().long()
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def _array(name: str, given: object, where: str) -> tuple[Array, str]:
+    """The array, and the name of its type, which is the same in NumPy and PyTorch."""
+    if not isinstance(given, np.ndarray | Tensor):
+        raise InputError(f"Expected {name}{where} as a NumPy array or a tensor but got {type(given).__name__}.")
+    return given, str(given.dtype).removeprefix("torch.")

@@ -1,0 +1,336 @@
+"""The Learner protocol: what the harness asks of any method, and what it gives in return.
+
+A method is a subclass of `Learner` with settings of its own (a `MethodConfig`). It writes four things:
+
+    build(initial)          networks and optimisers, as a TrainingState
+    fit(X, y, hooks)        learn one task of new classes; returns what is kept of all classes from now on
+    class_scores(X)         (n, classes), the largest for the predicted class, columns by ascending label
+    kept_tensors(), …       what is kept besides the networks, as named tensors; nothing by default
+
+and gets the rest: checked input, labels, devices, seeds, `learn` that succeeds or leaves the learner as it was, exact
+resume within a task and between tasks, saving and loading, the byte count. `methods/finetune.py` is the example to read.
+
+More than that is a *capability*, which evaluation, report and command line ask for and do without: `Draws` (images from
+memory), `Replays` (how faithfully), `KeepsMoments` (class statistics in feature space: structure, drift, the *reencoded*
+protocol), `Reviews`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from ictrl.config import MethodConfig, Recipe
+from ictrl.errors import InputError
+from ictrl.memory.classifiers import Classifier
+from ictrl.memory.store import LABEL_BYTES, Memory
+from ictrl.methods.inputs import (
+    Images,
+    check_new_classes,
+    checked_images,
+    checked_labels,
+    like,
+    resolve_device,
+    whole_number,
+)
+from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored, write_stored
+from ictrl.nets.wrappers import parameter_count
+from ictrl.recipes.reader import differences
+from ictrl.theory.statistics import Moments
+from ictrl.training.loop import EpochReport, Progress, Resume, TaskHooks
+from ictrl.training.profiler import Profiler
+from ictrl.training.state import TrainingState, group
+
+Kept = TypeVar("Kept")
+
+LEARNERS: dict[str, type["Learner[Any]"]] = {}
+"""Every method by the name that recipes choose it by; a subclass of `Learner` with settings enters itself."""
+
+
+class Learner(ABC, Generic[Kept]):
+    """Learns image classes task by task.
+
+    Images are uint8 arrays or tensors (n, channels, height, width), labels any integers. What comes back is of the
+    kind that went in: an array for an array, a tensor on the same device for a tensor. The learner keeps no reference
+    to what it was given.
+    """
+
+    settings_type: ClassVar[type[MethodConfig]]
+    """its settings; their name is the method's"""
+    keeps_images: ClassVar[bool] = False
+    """whether it keeps training images: such a method is a bound, not an answer"""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "settings_type" in cls.__dict__:
+            LEARNERS[cls.settings_type.name] = cls
+
+    def __init__(
+        self, recipe: Recipe | None = None, *, seed: int | None = None, device: str | torch.device | None = None
+    ) -> None:
+        recipe = Recipe(method=self.settings_type()) if recipe is None else recipe
+        if not isinstance(recipe, Recipe):
+            raise InputError(f"Expected a Recipe but got {recipe!r}: load_recipe gives one by its name.")
+        if recipe.method.name != self.settings_type.name:
+            raise InputError(
+                f"Expected a recipe for the method {self.settings_type.name} but {recipe.name!r} is for "
+                f"{recipe.method.name}: ictrl.create_learner(recipe) makes the right learner."
+            )
+        self.recipe = recipe
+        self.seed = whole_number(recipe.run.seed if seed is None else seed, "seed", least=0)
+        self.device = resolve_device(recipe.run.device if device is None else device)
+        self.labels: list[int] = []  # in the order of learning
+        self.kept: Kept = self.kept_from([], {})
+        # drawn on the CPU whatever the device, so that a seed means the same initial networks everywhere
+        self._state = self.build(torch.Generator().manual_seed(self.seed))
+
+    # what a method writes
+
+    @abstractmethod
+    def build(self, initial: torch.Generator) -> TrainingState:
+        """Networks, their optimisers and a generator on `self.device`; weights are drawn from `initial`, on the CPU."""
+
+    @abstractmethod
+    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Kept:
+        """Learn one task of new classes and return what is kept of all; `y` lies on the learner's device."""
+
+    @abstractmethod
+    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        """A score of every class learned so far, labels ascending, the largest for the predicted one."""
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        """Everything that is kept besides the networks' weights, by name."""
+        return {}
+
+    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
+        """The inverse of `kept_tensors`; KeyError or ValueError if they do not fit."""
+        return None  # type: ignore[return-value]
+
+    def resize(self, classes: int) -> None:
+        """Make the networks as large as so many classes need, before a saved learner's weights are read."""
+
+    # what it gets
+
+    def __repr__(self) -> str:
+        about = f"{len(self.labels)} classes, {self.parameter_count} parameters, {self.device}"
+        return f"{type(self).__name__}({self.recipe.name!r}, {about})"
+
+    @property
+    def settings(self) -> Any:
+        """The method's settings, an instance of its `settings_type`."""
+        return self.recipe.method
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """Labels learned so far, in ascending order."""
+        return np.array(sorted(self.labels), dtype=np.int64)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Everything that is kept besides the networks' weights, labels and images included."""
+        kept = sum(tensor.numel() * tensor.element_size() for tensor in self.kept_tensors().values())
+        return kept + LABEL_BYTES * len(self.labels)
+
+    @property
+    def parameter_count(self) -> int:
+        """Trainable numbers in the networks."""
+        return parameter_count(*self._state.networks.values())
+
+    def learn(
+        self,
+        images: Tensor | NDArray[Any],
+        labels: ArrayLike,
+        progress: Progress | None = None,
+        *,
+        resume: str | Path | None = None,
+        profiler: Profiler | None = None,
+    ) -> Self:
+        """Learn one task: all images of some new classes. It succeeds or leaves the learner as it was.
+
+        `progress` is called after every epoch; it may call `save_task` on this learner. `resume` is a file that
+        `save_task` wrote during this very task, and learning goes on from there exactly as it would have. `profiler`
+        is told where the time goes.
+        """
+        X = self._checked(images)
+        y = checked_labels(labels, len(X))
+        check_new_classes(y, self.labels)
+        stopped = self._stopped_task(Path(resume)) if resume is not None else None
+        with self._all_or_nothing():
+            kept = self.fit(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
+            self.kept, self.labels = kept, [*self.labels, *y.unique().tolist()]
+        return self
+
+    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """`learn` under the name that scikit-learn gives it: one task of new classes per call.
+
+        `classes`, all that will ever come, is there for code that names them; nothing has to be known in advance.
+        """
+        return self.learn(images, labels)
+
+    def predict(self, images: Images) -> Images:
+        """The label of each image, from what is kept alone."""
+        return like(self._classes_on_device()[self._scored(images, "predict").argmax(1)], images)
+
+    def scores(self, images: Images) -> Images:
+        """A score of each of `classes_` for each image: (n, classes), the largest for the class predicted."""
+        return like(self._scored(images, "scores"), images)
+
+    def score(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> float:
+        """Share of the images whose label is predicted, from what is kept alone."""
+        expected = checked_labels(labels, len(images))
+        self._check_learned("score")
+        predicted = self.predict(torch.as_tensor(images))
+        return float((predicted.cpu() == expected).float().mean())
+
+    def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
+        """Write everything, optimisers and random state included, as one safetensors file; atomically.
+
+        `notes` are texts of your own; `ictrl.methods.storage.read_stored` gives them back.
+        """
+        kept = {f"memory.{name}": tensor for name, tensor in self.kept_tensors().items()}
+        self._write(Path(path), LEARNER, {**self._state.tensors(), **kept}, notes=notes)
+
+    def save_task(self, path: str | Path, report: EpochReport) -> None:
+        """Write a task that is being learned, from within `learn`'s progress callback, so that it can be resumed."""
+        self._write(Path(path), STOPPED_TASK, report.state.tensors(), epoch=report.epoch)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, device: str | torch.device | None = None, recipe: Recipe | None = None, **networks: Any
+    ) -> Self:
+        """Read what `save` wrote; a file from a stranger cannot run code.
+
+        On the kind of device it was saved on, learning goes on exactly as it would have; or by another recipe, if one
+        is given, with networks of the same shape. Networks that were given to the learner must be given again.
+        """
+        stored = read_stored(Path(path), LEARNER)
+        if stored.recipe.method.name != cls.settings_type.name:
+            raise InputError(
+                f"Expected a learner of the method {cls.settings_type.name} but {path} holds one of "
+                f"{stored.recipe.method.name}: ictrl.load_learner reads any."
+            )
+        learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
+        learner.load_stored(stored, path)
+        return learner
+
+    def load_stored(self, stored: Stored, path: str | Path) -> None:
+        """Take over what a file holds."""
+        with _fitting(path):
+            self.resize(len(stored.labels))
+            self._state.load(stored.tensors, same_device=stored.device == self.device.type)
+            kept = {name: tensor.to(self.device) for name, tensor in group(stored.tensors, "memory").items()}
+            self.kept, self.labels = self.kept_from(stored.labels, kept), stored.labels
+
+    def _scored(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, "n k"]:
+        self._check_learned(caller)
+        return self.class_scores(self._checked(images))
+
+    def _classes_on_device(self) -> Int[Tensor, " k"]:
+        return torch.tensor(sorted(self.labels), device=self.device)
+
+    def _checked(self, images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
+        network = self.recipe.method.network
+        return checked_images(images, network.channels, network.image_size)
+
+    def _check_learned(self, caller: str) -> None:
+        if not self.labels:
+            raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Networks and optimisers as they were, if anything goes wrong; what is kept is changed last."""
+        state, before = self._state, self._state.copy()
+        try:
+            yield
+        except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
+            self._state = state
+            state.restore(before)
+            raise
+
+    def _write(
+        self, path: Path, kind: str, tensors: dict[str, Tensor], epoch: int = 0, notes: Mapping[str, str] | None = None
+    ) -> None:
+        device = self.device.type
+        write_stored(path, kind, Stored(self.recipe, self.seed, self.labels, device, tensors, epoch, dict(notes or {})))
+
+    def _stopped_task(self, path: Path) -> Resume:
+        stored = read_stored(path, STOPPED_TASK)
+        same = not differences(stored.recipe, self.recipe)
+        if not same or (stored.seed, stored.labels) != (self.seed, self.labels):
+            raise InputError(f"Expected a task stopped by this very learner but {path} belongs to another.")
+
+        def restore(state: TrainingState) -> None:
+            with _fitting(path):
+                state.load(stored.tensors, same_device=stored.device == self.device.type)
+
+        return Resume(stored.epoch, restore)
+
+
+def create_learner(
+    recipe: Recipe, *, seed: int | None = None, device: str | torch.device | None = None
+) -> Learner[Any]:
+    """A new learner of the method that the recipe names."""
+    return LEARNERS[recipe.method.name](recipe, seed=seed, device=device)
+
+
+def load_learner(
+    path: str | Path, device: str | torch.device | None = None, recipe: Recipe | None = None
+) -> Learner[Any]:
+    """Read a saved learner, whatever its method."""
+    return LEARNERS[read_stored(Path(path), LEARNER).recipe.method.name].load(path, device, recipe)
+
+
+# Capabilities
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Draws images: of a class from memory, and of images that it is shown."""
+
+    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]: ...
+
+    def reconstruct(self, images: Images) -> Images: ...
+
+
+@runtime_checkable
+class Replays(Protocol):
+    """Replays old classes from memory, and can say how faithfully."""
+
+    def replay_recognised(self) -> float: ...
+
+
+@runtime_checkable
+class KeepsMoments(Protocol):
+    """Keeps statistics of every class in a feature space, and classifies by them."""
+
+    def class_memory(self) -> Memory: ...
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
+
+    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]: ...
+
+    def classifier_of(self, moments: Moments) -> Classifier: ...
+
+
+@runtime_checkable
+class Reviews(Protocol):
+    """Learns a class again from unlabelled images."""
+
+    def review(self, images: Tensor | NDArray[Any]) -> Any: ...
+
+
+@contextmanager
+def _fitting(path: str | Path) -> Iterator[None]:
+    """Turns whatever goes wrong while contents are put into place into one line."""
+    try:
+        yield
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None

@@ -1,0 +1,221 @@
+"""What learners by closed-loop transcription share: two networks, a memory of class moments, classifying and drawing.
+
+`frozen` plays the game on the first task only; `ictrl` on every task.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ictrl.config import FrozenConfig, GameStageConfig, NetworkConfig, Recipe
+from ictrl.errors import InputError
+from ictrl.memory.classifiers import Classifier, classifier_of
+from ictrl.memory.store import ClassMemory, Memory, form_class_memory
+from ictrl.methods.base import Learner
+from ictrl.methods.inputs import Images, like, listed, whole_number
+from ictrl.nets.dcgan import Decoder, Encoder
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, check_backbone, precision_of, to_float, to_uint8
+from ictrl.theory.objectives import Objective, closed_loop
+from ictrl.theory.statistics import Moments
+from ictrl.training.loop import TaskHooks
+from ictrl.training.players import Players
+from ictrl.training.state import TrainingState
+from ictrl.training.task import CHUNK, GameTask, play_task
+
+REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
+
+ObjectiveOf = Callable[..., Objective]
+"""(weights by name, first=…) -> both players' losses"""
+
+
+class ClosedLoopLearner(Learner[Memory]):
+    """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
+
+    def __init__(
+        self,
+        recipe: Recipe | None = None,
+        *,
+        seed: int | None = None,
+        device: str | torch.device | None = None,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+        objective: ObjectiveOf = closed_loop,
+    ) -> None:
+        self._own_networks = encoder, decoder
+        self._objective = objective
+        self._classifier: tuple[Memory, Classifier] | None = None
+        super().__init__(recipe, seed=seed, device=device)
+
+    def build(self, initial: torch.Generator) -> TrainingState:
+        settings: FrozenConfig = self.settings
+        precision = precision_of(settings.game.precision, self.device)
+        encoder, decoder = self._backbones(settings.network, initial)
+        self._players = Players.pair(
+            ImageEncoder(encoder, settings.network.feature_dim, precision).to(self.device).eval(),
+            ImageDecoder(decoder, precision).to(self.device).eval(),
+            learning_rate=settings.first.learning_rate,
+            betas=(settings.game.beta1, settings.game.beta2),
+        )
+        # looking at samples must not change what is learned next: they have a generator of their own
+        self._display_generator = torch.Generator(self.device).manual_seed(self.seed)
+        return TrainingState(
+            networks={"encoder": encoder, "decoder": decoder},
+            optimisers={"encoder": self._players.encoder_optimiser, "decoder": self._players.decoder_optimiser},
+            generator=torch.Generator(self.device).manual_seed(self.seed),
+        )
+
+    def _backbones(self, network: NetworkConfig, initial: torch.Generator) -> tuple[nn.Module, nn.Module]:
+        size, channels, d = network.image_size, network.channels, network.feature_dim
+        own_encoder, own_decoder = self._own_networks
+        encoder = own_encoder or Encoder(size, channels, network.width, d, generator=initial)
+        width = network.width if network.decoder_width is None else network.decoder_width
+        decoder = own_decoder or Decoder(size, channels, width, d, generator=initial)
+        for name, own, shapes in (
+            ("encoder", own_encoder, ((2, channels, size, size), (2, d))),
+            ("decoder", own_decoder, ((2, d), (2, channels, size, size))),
+        ):
+            if own is not None:
+                given = torch.zeros(shapes[0], device=next(own.parameters()).device)
+                check_backbone(name, own.eval(), given, shapes[1])
+        return encoder, decoder
+
+    @property
+    def encoder(self) -> ImageEncoder:
+        return self._players.encoder
+
+    @property
+    def decoder(self) -> ImageDecoder:
+        return self._players.decoder
+
+    # memory
+
+    @property
+    def memory(self) -> Memory:
+        """What is kept of every class: moments, by label, in the order of learning."""
+        return self.kept
+
+    def class_memory(self) -> Memory:
+        """`memory`, as the capability `KeepsMoments` asks for it."""
+        return self.kept
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        return self.kept.state()
+
+    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Memory:
+        return Memory.from_state(labels, tensors, self.recipe.method.network.feature_dim)
+
+    def recall(self, label: int) -> ClassMemory:
+        """What is kept of one class."""
+        self._check_learned("recall")
+        label = whole_number(label, "label")
+        if label not in self.memory:
+            raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
+        return self.memory[label]
+
+    def formed(self, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> dict[int, ClassMemory]:
+        """The memory of each class that these features belong to."""
+        memory = self.settings.memory
+        return {
+            int(label): form_class_memory(Z[y == label], memory.directions, memory.neighbours) for label in y.unique()
+        }
+
+    def play(
+        self,
+        X: UInt8[Tensor, "n c h w"],
+        y: Int[Tensor, " n"],
+        others: Memory,
+        stage: GameStageConfig,
+        hooks: TaskHooks,
+    ) -> None:
+        """The game on images of some classes while others are replayed."""
+        labels, old = y.unique(), len(others)
+        numbered = old + torch.searchsorted(labels, y)  # the game numbers classes: old ones first
+        gaussians = others.gaussians() if old else None
+        task = GameTask(X, numbered, old + len(labels), gaussians, self.settings.memory.samples)
+        objective = self._objective(vars(stage.weights), first=not old)
+        play_task(self._players, task, stage, self.settings.game, objective, self._state, hooks)
+
+    # classifying
+
+    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        return -self.classifier.judge(self.views(X))
+
+    @property
+    def classifier(self) -> Classifier:
+        """What `predict` decides by: made of memory alone."""
+        self._check_learned("classifier")
+        if self._classifier is None or self._classifier[0] is not self.memory:
+            self._classifier = self.memory, self.classifier_of(Moments.of_classes(self.memory))
+        return self._classifier[1]
+
+    def classifier_of(self, moments: Moments) -> Classifier:
+        """The same classifier from other moments."""
+        return classifier_of(moments, self.settings.classifier)
+
+    def residuals(self, images: Images) -> Images:
+        """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
+        return like(-self._scored(images, "residuals"), images)
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
+        """Unit-length features under the encoder as it is now, on the learner's device."""
+        return self.encode(self._checked(images))
+
+    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
+        """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
+        X = self._checked(images)
+        seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
+        return torch.stack([self.encode(view) for view in seen])
+
+    def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
+        """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
+        parts = []
+        with torch.no_grad():
+            for part in images.split(CHUNK):
+                part = part.to(self.device)
+                parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
+        return torch.cat(parts)
+
+    # drawing
+
+    def reconstruct(self, images: Images) -> Images:
+        """g(f(x)): each image as the learner sees it, uint8."""
+        return like(self.decode(self.features(images)), images)
+
+    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
+        """g(z): the image that the decoder draws of each feature, on the learner's device."""
+        d = self.recipe.method.network.feature_dim
+        if not isinstance(Z, Tensor) or not Z.is_floating_point() or Z.ndim != 2 or Z.shape[1] != d or not len(Z):
+            got = f"{Z.dtype} of shape {tuple(Z.shape)}" if isinstance(Z, Tensor) else type(Z).__name__
+            raise InputError(f"Expected features as a float tensor (n, {d}) but got {got}.")
+        with torch.no_grad():
+            return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
+
+    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
+        """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
+        self._check_learned("sample")
+        kept = Memory({0: self.recall(label)}).gaussians()
+        n = whole_number(n, "n", least=1)
+        r = len(kept.means)
+        if direction is not None and not 0 <= whole_number(direction, "direction") < r:
+            raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
+        each = n if direction is not None else -(-n // r)
+        Z, _ = kept.sample(each, self._display_generator)
+        by_direction = Z.view(r, each, -1)
+        chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
+        return self.decode(chosen).cpu()
+
+    def replay_recognised(self) -> float:
+        """Share of features drawn from memory that the classifier still assigns to their class after f(g(z)).
+
+        Where it is low, the decoder has not learned to replay, and memory will not hold: train longer.
+        """
+        generator = torch.Generator(self.device).manual_seed(0)
+        Z, y = self.memory.gaussians().sample(REPLAYED, generator)
+        with torch.no_grad():
+            Z_hat = torch.cat([self.encoder(self.decoder(part)) for part in Z.split(CHUNK)])
+        labels = torch.tensor(list(self.memory), device=Z.device)[y]
+        return float((self.classifier.predict(Z_hat) == labels).double().mean())

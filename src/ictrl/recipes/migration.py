@@ -1,0 +1,142 @@
+"""Rewriting files of earlier versions under today's names: recipes, studies and results. No figure is changed.
+
+Comments stay with the setting that they stood before. Settings are put together by section again, because one section
+of old may belong to several now.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ictrl.errors import InputError
+from ictrl.recipes.legacy import SETTINGS, flat, renamed, results_table, whole_recipe
+
+
+@dataclass
+class _Entry:
+    """A key with its value, and the comments and blank lines above it."""
+
+    key: str
+    value: Any
+    above: list[str] = field(default_factory=list)
+
+
+def migrated_toml(text: str) -> str:
+    """A recipe or a study under today's names; a file that has them already comes back as it is.
+
+    >>> print(migrated_toml("[game]\\n# quick\\nfirst_epochs = 3\\nlearning_rate = 0.001\\n").strip())
+    [method.first]
+    # quick
+    epochs = 3
+    learning_rate = 0.001
+    <BLANKLINE>
+    [method.later]
+    learning_rate = 0.001
+    """
+    table = tomllib.loads(text)
+    if not _old_names(table):
+        return text
+    lines: list[str] = []
+    for header, entries, above in _blocks(text):
+        lines += above
+        if header.startswith("[["):
+            lines += ["", header] if lines and lines[-1] else [header]
+            lines += _dotted(entries)
+        else:
+            lines += entries_by_section(entries) if header == "" else []
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def migrated_json(text: str) -> str:
+    """A `results.json`, a published result, or a `review.json` under today's names."""
+    table = json.loads(text)
+    if not isinstance(table, dict):
+        raise InputError("Expected results or a review that ictrl wrote but got something else.")
+    if "runs" in table:  # several results in one file
+        new = {**table, "runs": {name: [results_table(r) for r in runs] for name, runs in table["runs"].items()}}
+    elif "cycles" in table:
+        new = {**table, "recipe": whole_recipe(table["recipe"])}
+        new = {("distillation" if key == "anchors" else key): value for key, value in new.items()}
+    elif "memory" in table and "recipe" in table:
+        new = results_table(table)
+    else:
+        raise InputError("Expected results or a review that ictrl wrote but got something else.")
+    if new == table:
+        return text
+    indent = None if "\n" not in text.strip() else 1
+    return json.dumps(new, indent=indent) + "\n"
+
+
+def _old_names(table: dict[str, Any]) -> bool:
+    lines = [line for line in table.get("lines", []) if isinstance(line, dict)]
+    parts = [table, table.get("settings", {}), *(line.get("settings", {}) for line in lines)]
+    return any(renamed(part) for part in parts if isinstance(part, dict))
+
+
+def _blocks(text: str) -> Iterator[tuple[str, list[_Entry], list[str]]]:
+    """The settings of all tables together, and each entry of a list of tables, with the comments before it."""
+    plain: list[_Entry] = []
+    header, section, entries, above = "", "", plain, list[str]()
+    statements, pending = text.split("\n"), ""
+    listed: list[tuple[str, list[_Entry], list[str]]] = []
+    for line in statements:
+        stripped = line.strip()
+        if not pending and (not stripped or stripped.startswith("#")):
+            above.append(line)
+            continue
+        if not pending and stripped.startswith("[["):
+            header, section, entries = stripped, "", []
+            listed.append((header, entries, [line for line in above if line.strip()]))
+            above = []
+            continue
+        if not pending and stripped.startswith("["):
+            section, entries = stripped.partition("#")[0].strip().strip("[]") + ".", plain
+            continue
+        pending += line + "\n"
+        try:
+            found = tomllib.loads(pending)
+        except tomllib.TOMLDecodeError:
+            continue  # a value over several lines
+        pending = ""
+        for position, (key, value) in enumerate(flat(found)):
+            entries.append(_Entry(section + key, value, above if position == 0 else []))
+        above = []
+    yield "", plain, []
+    yield from listed
+    if remaining := [line for line in above if line.strip()]:
+        yield "", [], remaining
+
+
+def entries_by_section(entries: list[_Entry]) -> list[str]:
+    """The entries under their new names, sections in the order in which they first come."""
+    sections: dict[str, list[str]] = {"": []}
+    for entry in entries:
+        for position, target in enumerate(_targets(entry.key)):
+            section, _, key = target.rpartition(".")
+            lines = sections.setdefault(section, [])
+            lines += [line for line in entry.above if line.strip() or (lines and not section)] if not position else []
+            lines.append(f"{key} = {_value(entry.value)}")
+    top, *rest = sections.items()
+    return [*top[1], *(line for section, lines in rest for line in ["", f"[{section}]", *lines])]
+
+
+def _dotted(entries: list[_Entry]) -> list[str]:
+    lines = []
+    for entry in entries:
+        lines += [line for line in entry.above if line.strip()]
+        lines += [f"{target} = {_value(entry.value)}" for target in _targets(entry.key)]
+    return lines
+
+
+def _targets(key: str) -> list[str]:
+    """Today's names of a setting, in a study below `settings`."""
+    prefix = "settings." if key.startswith("settings.") else ""
+    return [prefix + target for target in SETTINGS.get(key.removeprefix(prefix), (key.removeprefix(prefix),))]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
