@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 from support import CLASS_NAMES, DEVICES, SHORT, call, pictures, tiny_recipe
 
+import ictrl
 from ictrl import ICTRL, Recipe
-from ictrl.config import DataConfig, NetworkConfig
-from ictrl.experiment.run import run
+from ictrl.config import StreamConfig
 
 
 @pytest.fixture(params=DEVICES)
@@ -57,8 +57,8 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Image.fromarray(noisy).save(root / "pictures" / name / f"{i}.png")
     recipe = tiny_recipe(
         name="odd",
-        network=NetworkConfig(image_size=8, channels=3, width=8, feature_dim=16),
-        data=DataConfig(name="folder", root=str(root / "pictures"), tasks=2),
+        network={"channels": 3},
+        stream=StreamConfig(dataset="folder", root=str(root / "pictures"), tasks=2),
     )
-    run(recipe, root / "run")
+    ictrl.run(recipe, root / "run")
     return root / "run"

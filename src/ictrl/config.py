@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def used_later(default: T) -> T:
     """A setting that no first task depends on: runs that differ in such alone can share theirs."""
-    return field(default=default, metadata={"used_later": True})  # type: ignore[no-any-return]
+    return field(default=default, metadata={"used_later": True})
 
 
 def _distinct(values: tuple[int, ...]) -> bool:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not ROOT, reason="ICTRL_REAL_DATA names no folde
 
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 MNIST_TEST = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-EXPORTED = int(os.environ.get("ICTRL_REAL_EXPORT", "30"))  # images a class and part; 5000 is all of CIFAR-10
+EXPORTED = int(os.environ.get("ICTRL_REAL_EXPORT", "30"))  # images per class and part; 5000 is all of CIFAR-10
 
 
 def load(name: str, image_size: int = 32, channels: int = 3) -> Dataset:

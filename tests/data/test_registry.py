@@ -90,6 +90,13 @@ def test_a_dataset_of_a_script_is_loaded_at_the_networks_size_and_listed_last(tm
 
 
 @pytest.mark.usefixtures("fresh")
+def test_a_reader_that_returns_nothing_is_named() -> None:
+    register_dataset("mine", "forgotten")(lambda stream, image_size, channels: None)
+    with pytest.raises(InputError, match=r"Expected the reader of mine to return a Dataset but got NoneType: make one"):
+        load_dataset(StreamConfig(dataset="mine"), 8, 1)
+
+
+@pytest.mark.usefixtures("fresh")
 def test_scripts_datasets_are_listed_in_the_order_of_their_registration(tmp_path: Path) -> None:
     for name in ("zebra", "ant"):
         register_stripes(name)

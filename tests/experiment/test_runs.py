@@ -22,7 +22,7 @@ from ictrl.experiment.run import Listener, Stopped, evaluate, resume, run
 from ictrl.files import make_folder
 from ictrl.training.game import EpochReport
 from ictrl.recipes.reader import differences, to_toml
-from ictrl.experiment.folder import RunFolder
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, read_stored
 

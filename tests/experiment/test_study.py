@@ -17,7 +17,7 @@ from ictrl.cli import main
 from ictrl.experiment.run import Listener, Stopped, begin_alike, run
 from ictrl.training.game import EpochReport
 from ictrl.recipes.reader import recipe_with
-from ictrl.experiment.folder import RunFolder
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.study import (
     Planned,
     Study,

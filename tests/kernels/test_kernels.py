@@ -7,6 +7,7 @@ knows no products of bfloat16.
 import copy
 import math
 import os
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -19,11 +20,13 @@ if not GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
 
 pytest.importorskip("triton", reason="the kernels are written in Triton, which is not installed")
-from ictrl import kernels, supply  # noqa: E402
+from ictrl import kernels  # noqa: E402
 from ictrl.kernels import triton_kernels as fast  # noqa: E402
-from ictrl.nets.layers import LEAK, exact_float32  # noqa: E402
 from ictrl.nets.dcgan import Decoder, Encoder  # noqa: E402
+from ictrl.nets.layers import LEAK, exact_float32  # noqa: E402
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder  # noqa: E402
 from ictrl.theory.rates import _rates_and_derivatives  # noqa: E402
+from ictrl.training.augmentation import shown  # noqa: E402
 
 DEVICE = "cuda" if GPU else "cpu"
 SHAPES = [(3, 3, 64, 8), (5, 1, 12, 4), (2, 5, 96, 4), (1, 2, 130, 2)]  # images, channels, features, side of features
@@ -129,14 +132,14 @@ def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize(("moved", "turned"), [(False, False), (True, False), (True, True)])
-def test_pixels_are_shown(moved: bool, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pixels_are_shown(moved: bool, turned: bool) -> None:
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (7, 3, 6, 6 if turned else 10), dtype=torch.uint8, generator=random).to(DEVICE)
     flipped = torch.randint(2, (7,), generator=random).to(DEVICE)
     moves = torch.randint(-3, 4, (2, 7), generator=random).to(DEVICE) if moved else None
     quarters = torch.arange(7, device=DEVICE) % 4 if turned else None
-    monkeypatch.setattr(kernels, "ENABLED", False)
-    expected = supply.shown(pixels, flipped, moves, quarters, torch.float32)
+    with kernels.plain_torch():
+        expected = shown(pixels, flipped, moves, quarters, torch.float32)
     agree((fast.shown(pixels, flipped, moves, quarters, torch.float32),), (expected,), 1e-6)
 
 
@@ -174,20 +177,28 @@ def test_kernels_are_used_where_they_can_be(cuda: bool, rows: int, dtype: torch.
     assert (kernels.gpu(x) is fast) is suits  # type: ignore[arg-type]
 
 
+def test_plain_torch_holds_within_its_block_alone() -> None:
+    x = SimpleNamespace(is_cuda=True, numel=lambda: 3, dtype=torch.float32)
+    with kernels.plain_torch():
+        with kernels.plain_torch():
+            assert kernels.gpu(x) is None  # type: ignore[arg-type]
+        assert kernels.gpu(x) is None  # type: ignore[arg-type]
+    assert kernels.gpu(x) is fast  # type: ignore[arg-type]
+
+
 @pytest.mark.skipif(not GPU, reason="compares whole networks on a GPU with and without kernels")
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 0.01), (torch.bfloat16, 0.2)])
 @pytest.mark.parametrize("training", [False, True])
 def test_networks_are_the_same_with_and_without_kernels(
-    precision: torch.dtype, tolerance: float, training: bool, monkeypatch: pytest.MonkeyPatch
+    precision: torch.dtype, tolerance: float, training: bool
 ) -> None:
     outcomes = []
-    for enabled in (True, False):
-        monkeypatch.setattr(kernels, "ENABLED", enabled)
+    for way in (nullcontext(), kernels.plain_torch()):
         random = torch.Generator().manual_seed(0)
-        encoder, decoder = (kind(32, 3, 64, 128, random).to(DEVICE).train(training) for kind in (Encoder, Decoder))
-        encoder.precision = decoder.precision = precision
+        own = [kind(32, 3, 64, 128, random).to(DEVICE).train(training) for kind in (Encoder, Decoder)]
+        encoder, decoder = ImageEncoder(own[0], 128, precision), ImageDecoder(own[1], precision)
         X = torch.rand(100, 3, 32, 32, generator=torch.Generator().manual_seed(1)).to(DEVICE) * 2 - 1
-        with exact_float32():
+        with way, exact_float32():
             Z_hat = encoder(decoder(encoder(X)))
             (Z_hat @ tensor(128, seed=6)).sum().backward()
         parameters = [*encoder.parameters(), *decoder.parameters()]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ictrl.memory.store import Memory, form_class_memory
 from ictrl.memory.recognition import COMPONENTS, LEAST_AFFINITY, Recognition, recognise
+from ictrl.memory.store import Memory, form_class_memory
 
 D = 64
 

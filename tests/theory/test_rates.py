@@ -6,8 +6,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ictrl.errors import InputError, NonFiniteError
-from ictrl.theory.rates import class_layout, class_moments, coding_rate, rate_distance, rate_reduction, transcription_rates
+from ictrl.errors import NonFiniteError
+from ictrl.theory.rates import coding_rate, rate_distance, rate_reduction, transcription_rates
+from ictrl.theory.statistics import class_layout, class_moments
 
 Array = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def reference_rate(Z: Array) -> float:
     n, d = Z.shape
     if n == 0:
         return 0.0
-    return 0.5 * float(np.sum(np.log(np.linalg.eigvalsh(np.eye(n) + d / (n * EPS_SQ) * Z @ Z.T))))
+    return 0.5 * float(np.linalg.slogdet(np.eye(n) + d / (n * EPS_SQ) * Z @ Z.T)[1])
 
 
 def reference(Z: Array, Z_hat: Array, y: NDArray[np.int64], k: int) -> tuple[float, float, Array]:
@@ -72,34 +73,13 @@ def test_agrees_with_numpy(n: int, d: int, k: int, dtype: torch.dtype, tolerance
     assert torch.allclose(rate_distance(S, count, S_hat, count_hat, EPS_SQ), rates.distance)
 
 
-@pytest.mark.parametrize(("n", "d", "k"), SIZES)
-def test_moments_are_those_of_each_class(n: int, d: int, k: int, device: str) -> None:
-    Z, _, y = features(n, d, k)
-    S, count = moments(Z.to(device), y.to(device), k)
-    for j in range(k):
-        assert torch.allclose(S[j].cpu(), Z[y == j].T @ Z[y == j], atol=1e-12)
-    assert count.tolist() == torch.bincount(y, minlength=k).tolist()
-
-
-@pytest.mark.parametrize("counts", [[50, 1, 1], [0, 0, 40], [3, 40, 0, 17, 5], [20, 20, 20]])
-def test_moments_of_unequal_classes(counts: list[int]) -> None:
-    """One large class among small ones takes another layout than classes of one size."""
-    y = torch.cat([torch.full((count,), j) for j, count in enumerate(counts)])
-    y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(1))]
-    Z, _, _ = features(len(y), 6, 2)
-    S, count = moments(Z, y, len(counts))
-    assert count.tolist() == counts
-    for j in range(len(counts)):
-        assert torch.allclose(S[j], Z[y == j].T @ Z[y == j])
-
-
 def objective(Z: Tensor, Z_hat: Tensor, y: Tensor, k: int) -> Tensor:
     rates = transcription_rates(*both(Z, Z_hat, y, k), EPS_SQ)
     weights = torch.arange(1, k + 1, dtype=Z.dtype)
     return rates.reduction + 2 * rates.reduction_hat + (weights * rates.distance).sum()
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(7, 5, 1), (6, 9, 3), (20, 4, 5), (9, 40, 2)])
+@pytest.mark.parametrize(("n", "d", "k"), [(7, 5, 1), (6, 9, 3), (20, 4, 5), (4, 34, 2)])
 def test_gradient_in_closed_form(n: int, d: int, k: int) -> None:
     Z, Z_hat, y = features(n, d, k)
     assert torch.autograd.gradcheck(lambda a, b: objective(a, b, y, k), (Z.requires_grad_(), Z_hat.requires_grad_()))
@@ -192,14 +172,3 @@ def test_nan_features_are_named_as_such() -> None:
         NonFiniteError, match=r"NaN or infinite second moments: lower the learning rate \(class 2 of Z\)"
     ):
         objective(Z, Z_hat, y, 3)
-
-
-def test_labels_out_of_range_are_refused() -> None:
-    for wrong in ([0, 1, 3], [-1, 0, 1]):
-        with pytest.raises(InputError, match="Expected labels from 0 to 2 but got"):
-            class_layout(torch.tensor(wrong), 3, 4)
-
-
-def test_rows_without_labels_are_refused() -> None:
-    with pytest.raises(InputError, match="Expected one label a row but got 2 labels for 3 rows"):
-        class_moments(torch.zeros(3, 4), class_layout(torch.tensor([0, 1]), 2, 4))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, fidelity, report, review, run, study, use
+from ictrl.cli import data, draw, fidelity, migrate, report, review, run, study, use
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipes.reader import load_recipe
 
@@ -24,9 +24,9 @@ DESCRIPTION = """Learn image classes one task after another, without keeping an 
 Also: --help after any command, --version, and --debug with any command for the traceback of an error.
 """
 
-RunCommands = run.RunCommand | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
+RunCommands = run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
 UseCommands = use.PredictCommand | use.SampleCommand | report.ReportCommand
-DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
+DataCommands = migrate.MigrateCommand | data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 DrawCommands = draw.ReconstructCommand | draw.WalkCommand | draw.NearestCommand | draw.InterpolateCommand
 LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
 Command = RunCommands | LongCommands | UseCommands | DrawCommands | DataCommands
@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"ictrl {ictrl.__version__}")
         return 0
     try:
+        migrate.check_options(arguments)
         parse(arguments).execute()
         return 0
     except KeyboardInterrupt as stopped:
@@ -88,7 +89,10 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         shown = text if name in arguments else text.splitlines()[0]
         return tyro.conf.subcommand(name, description=shown, **default)
 
-    run_default = run.RunCommand(run_name, settings=load_recipe(run_name))
+    recipe = load_recipe(run_name)
+    run_default = run.RunCommand.of(run_name, recipe)
+    generic: Any = run.RunCommand
+    run_command = generic[type(recipe.method)]  # its options are those of the method
     show_default = data.show_default(show_name)
     data_commands = (
         Annotated[data.DataListCommand, subcommand("list", data.LIST_HELP)]
@@ -96,7 +100,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[data.DataShowCommand, subcommand("show", data.SHOW_HELP, default=show_default)]
     )
     commands = (
-        Annotated[run.RunCommand, subcommand("run", run.RUN_HELP, default=run_default)]
+        Annotated[run_command, subcommand("run", run.RUN_HELP, default=run_default)]
         | Annotated[run.ResumeCommand, subcommand("resume", run.RESUME_HELP)]
         | Annotated[run.EvaluateCommand, subcommand("evaluate", run.EVALUATE_HELP)]
         | Annotated[review.ReviewCommand, subcommand("review", review.REVIEW_HELP)]
@@ -111,6 +115,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[report.ReportCommand, subcommand("report", report.REPORT_HELP)]
         | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
         | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
+        | Annotated[migrate.MigrateCommand, subcommand("migrate", migrate.MIGRATE_HELP)]
     )
     command: Command = tyro.cli(commands, prog="ictrl", description=DESCRIPTION, args=arguments)
     return command

@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import tyro
 from rich.table import Table
 
-from ictrl.cli.output import contact_sheet, counted, open_console
-from ictrl.config import DataConfig, NetworkConfig, Recipe
+from ictrl.cli.output import counted, open_console
+from ictrl.config import ICTRLConfig, NetworkConfig, Recipe, StreamConfig
 from ictrl.data import (
     Listing,
     Task,
@@ -25,6 +25,7 @@ from ictrl.data import (
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.reader import load_recipe, recipe_names
+from ictrl.visualize.contact_sheet import contact_sheet
 
 SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
 SHEET = 10  # training images of a class on a sheet
@@ -51,12 +52,12 @@ Examples:
 """
 SHOW_HELP = """Print what a stream of tasks would be: the classes of each task, and how many images they have.
 
-Takes a recipe, or a dataset's name (which is one task until --data.tasks or --data.task-sizes says otherwise), and
-the same --data options as `ictrl run`. Nothing is learned. Pictures of your own that cannot be read are named.
+Takes a recipe, or a dataset's name (which is one task until --stream.tasks or --stream.task-sizes says otherwise), and
+the same --stream options as `ictrl run`. Nothing is learned. Pictures of your own that cannot be read are named.
 
 Examples:
-  ictrl data show best-cifar10-5 --data.class-order-seed 1
-  ictrl data show folder --data.root pictures --data.task-sizes 2 1
+  ictrl data show best-cifar10-5 --stream.class-order-seed 1
+  ictrl data show folder --stream.root pictures --stream.task-sizes 2 1
   ictrl data show mnist --sheet mnist.png
 """
 
@@ -92,7 +93,7 @@ class DataDownloadCommand:
 
     def execute(self) -> None:
         folder = download(self.name, self.root)
-        use = f"; use it with --data.root {self.root}" if self.root else ""
+        use = f"; use it with --stream.root {self.root}" if self.root else ""
         open_console().print(f"{self.name} is in {folder}{use}.")
 
 
@@ -101,18 +102,18 @@ class DataShowCommand:
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|DATASET")] = SHOWN
     """a name that `ictrl recipes` or `ictrl data list` lists, or a recipe file of your own"""
     sheet: Path | None = None
-    """PNG file for a few training images of each class, a row a class in the order in which they arrive"""
-    data: DataConfig = field(default_factory=lambda: load_recipe(SHOWN).data)
+    """PNG file for a few training images of each class, a row per class in the order in which they arrive"""
+    stream: StreamConfig = field(default_factory=lambda: load_recipe(SHOWN).stream)
 
     def execute(self) -> None:
         """Print the stream task by task, with what was skipped on the way, and write the sheet if one is wanted."""
         if self.sheet is not None and self.sheet.suffix.lower() != ".png":
             raise InputError(f"Expected --sheet to be a file that ends in .png but got {self.sheet}.")
-        network = recipe_or_dataset(self.what).network
-        dataset = load_dataset(self.data, network.image_size, network.channels)
-        tasks = split_tasks(dataset, self.data)
+        network = recipe_or_dataset(self.what).method.network
+        dataset = load_dataset(self.stream, network.image_size, network.channels)
+        tasks = split_tasks(dataset, self.stream)
         console = open_console()
-        held_out = "validation" if self.data.validation else "test"
+        held_out = "validation" if self.stream.validation else "test"
         console.print(stream_table(describe_stream(tasks), held_out))
         cut = f"{counted(len(dataset.class_names), 'class', 'classes')} in {counted(len(tasks), 'task', 'tasks')}"
         images, test_images = sum(len(task.rows) for task in tasks), sum(len(task.test_rows) for task in tasks)
@@ -127,12 +128,12 @@ class DataShowCommand:
         if self.sheet is not None:
             make_folder(self.sheet.parent)
             write_atomically(self.sheet, training_sheet(tasks))
-            console.print(f"\nTraining images of each class, a row a class: {self.sheet}")
+            console.print(f"\nTraining images of each class, a row per class: {self.sheet}")
 
 
 def show_default(what: str) -> DataShowCommand:
-    """The command before any option: its defaults are the data settings of the recipe or dataset that is named."""
-    return DataShowCommand(what, data=recipe_or_dataset(what).data)
+    """The command before any option: its defaults are the stream of the recipe or dataset that is named."""
+    return DataShowCommand(what, stream=recipe_or_dataset(what).stream)
 
 
 def recipe_or_dataset(name: str) -> Recipe:
@@ -140,9 +141,9 @@ def recipe_or_dataset(name: str) -> Recipe:
     if name in recipe_names() or name.endswith(".toml"):
         return load_recipe(name)
     datasets = {listing.name: listing for listing in list_datasets()}
-    if name in get_args(DataConfig.__annotations__["name"]):
-        network = NetworkConfig(channels=datasets[name].channels or 3)
-        return Recipe(name=name, network=network, data=DataConfig(name=name, tasks=1))  # type: ignore[arg-type]
+    if name in datasets:
+        method = ICTRLConfig(network=NetworkConfig(channels=datasets[name].channels or 3))
+        return Recipe(name=name, method=method, stream=StreamConfig(dataset=name, tasks=1))
     near = difflib.get_close_matches(name, [*datasets, *recipe_names()], n=1)
     guess = f" (did you mean {near[0]!r}?)" if near else ""
     raise InputError(

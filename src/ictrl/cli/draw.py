@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import tyro
 from jaxtyping import UInt8
 from torch import Tensor
 
-from ictrl.visualize import walks as drawing
 from ictrl.cli.output import open_console
 from ictrl.cli.use import (
     Run,
@@ -23,9 +22,10 @@ from ictrl.cli.use import (
 )
 from ictrl.errors import InputError
 from ictrl.experiment.run import run_data
+from ictrl.experiment.run_folder import RunFolder
+from ictrl.methods.base import Draws, DrawsFeatures, Learner, ask
 from ictrl.methods.inputs import whole_number
-from ictrl.methods.ictrl import ICTRL
-from ictrl.experiment.folder import RunFolder
+from ictrl.visualize import walks
 
 WALK_HELP = """Walk through a class from one side of its mean to the other, from memory alone.
 
@@ -77,7 +77,7 @@ Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 @dataclass(frozen=True)
 class WalkCommand:
     run: Run
-    """a run folder, or a learner that `ICTRL.save` wrote"""
+    """a run folder, or a learner that `save` wrote"""
     label: str
     """the class, by its name or its number"""
     out: Out
@@ -95,9 +95,10 @@ class WalkCommand:
         check_png(self.out)
         learner, names = open_learner(self.run, self.device)
         label = find_label(self.label, names)
-        there = len(drawing.variation(learner.recall(label))[0])
+        artist = ask(learner, DrawsFeatures, "walk through feature space")
+        there = len(walks.variation(artist.recall(label))[0])
         chosen = range(min(WIDEST, there)) if self.direction is None else [self.direction]
-        rows = [drawing.walk(learner, label, direction, self.steps, self.sigmas) for direction in chosen]
+        rows = [walks.walk(artist, label, direction, self.steps, self.sigmas) for direction in chosen]
         write_sheet(self.out, rows)
         along = f"direction {chosen[0]}" if len(chosen) == 1 else f"its {len(chosen)} widest directions"
         span = f"from -{self.sigmas:g}σ to {self.sigmas:g}σ around the mean"
@@ -108,7 +109,7 @@ class WalkCommand:
 @dataclass(frozen=True)
 class ReconstructCommand:
     run: Run
-    """a run folder, or, for pictures of your own, a learner that `ICTRL.save` wrote"""
+    """a run folder, or, for pictures of your own, a learner that `save` wrote"""
     out: Out
     """PNG file to write"""
     images: Annotated[
@@ -126,14 +127,15 @@ class ReconstructCommand:
         """Pictures that cannot be read are named once the others are done."""
         check_png(self.out)
         learner, _ = open_learner(self.run, self.device)
-        network = learner.recipe.network
+        network = learner.recipe.method.network
         read, unread = read_pictures(self.images, network.image_size, network.channels)
         if read:
             rows = list(torch.stack(list(read.values())).split(ACROSS))
         elif not unread:
             rows = tested_images(learner, RunFolder.existing(self.run), self.root, self.n)
         if read or not unread:
-            write_sheet(self.out, [part for row in rows for part in (row, learner.reconstruct(row))])
+            artist = ask(learner, Draws, "draw")
+            write_sheet(self.out, [part for row in rows for part in (row, artist.reconstruct(row))])
             shown = sum(len(row) for row in rows)
             counted = "1 picture, its reconstruction" if shown == 1 else f"{shown} pictures, their reconstructions"
             open_console().print(f"{counted} below: {self.out}")
@@ -161,7 +163,8 @@ class NearestCommand:
         check_png(self.out)
         learner, names = open_learner(self.run, self.device)
         label = find_label(self.label, names)
-        there = len(drawing.principal_directions(learner.recall(label)))
+        artist = ask(learner, DrawsFeatures, "draw from feature space")
+        there = len(walks.principal_directions(artist.recall(label)))
         wanted = min(STRONGEST, there) if self.directions is None else self.directions
         if not 1 <= wanted <= there:
             raise InputError(f"Expected --directions from 1 to {there} but got {wanted}.")
@@ -170,8 +173,8 @@ class NearestCommand:
         images = task.images[task.labels == label]
         rows = []
         for direction in range(wanted):
-            found = images[drawing.nearest(learner, images, label, direction, self.n)]
-            rows += [found, learner.reconstruct(found)]
+            found = images[walks.nearest(artist, images, label, direction, self.n)]
+            rows += [found, artist.decode(artist.features(found)).cpu()]
         write_sheet(self.out, rows)
         shown = f"{len(rows[0])} of {len(images)} training images of class {names[label]}"
         open_console().print(f"{shown} nearest to each of {wanted} directions, their reconstructions below: {self.out}")
@@ -180,7 +183,7 @@ class NearestCommand:
 @dataclass(frozen=True)
 class InterpolateCommand:
     run: Run
-    """a run folder, or a learner that `ICTRL.save` wrote"""
+    """a run folder, or a learner that `save` wrote"""
     start: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="START")]
     """a picture file"""
     end: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="END")]
@@ -195,18 +198,20 @@ class InterpolateCommand:
     def execute(self) -> None:
         check_png(self.out)
         learner, _ = open_learner(self.run, self.device)
-        network = learner.recipe.network
+        network = learner.recipe.method.network
         files = (self.start, self.end)
         read, unread = read_pictures(files, network.image_size, network.channels)
         refuse_unread(unread, len(set(files)))
         start, end = (read[file] for file in files)
-        drawn = drawing.interpolate(learner, start, end, self.steps)
+        drawn = walks.interpolate(ask(learner, DrawsFeatures, "draw from feature space"), start, end, self.steps)
         write_sheet(self.out, [torch.cat([start[None], drawn, end[None]])])
         open_console().print(f"{self.steps} pictures from {self.start} to {self.end}: {self.out}")
 
 
-def tested_images(learner: ICTRL, folder: RunFolder, root: Path | None, n: int) -> list[UInt8[Tensor, "_ c h w"]]:
-    """The first n test images of each class that was learned, a row a class."""
+def tested_images(
+    learner: Learner[Any], folder: RunFolder, root: Path | None, n: int
+) -> list[UInt8[Tensor, "_ c h w"]]:
+    """The first n test images of each class that was learned, a row per class."""
     n = whole_number(n, "n", least=1)
     _, tasks = run_data(folder, root)
     by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}

@@ -15,9 +15,9 @@ from rich.table import Table
 from ictrl.cli.output import open_console
 from ictrl.cli.use import open_learner
 from ictrl.experiment.run import run_data
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
 from ictrl.visualize.judges import EfficientNetLite0, Inception
-from ictrl.experiment.folder import RunFolder
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
 FIDELITY_HELP = """Measure how real what the learner draws looks, by Fréchet distances to training images.
@@ -51,7 +51,7 @@ class FidelityCommand:
     inception: Path | None = None
     """weights file of FID's Inception network"""
     learner: Path | None = None
-    """another learner of the same classes that `ICTRL.save` wrote, to be measured instead of the run's newest"""
+    """another learner of the same classes that `save` wrote, to be measured instead of the run's newest"""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """print JSON"""
     device: str = "auto"

@@ -1,15 +1,20 @@
-"""What commands share to show things: a console, numbers with their nouns, and pictures side by side in a PNG file."""
+"""What commands share to show things: a console, numbers with their nouns, the table of a run."""
 
-from collections.abc import Sequence
-from io import BytesIO
+from collections.abc import Mapping
 
-import torch
-from jaxtyping import UInt8
 from rich.console import Console
-from torch import Tensor
+from rich.table import Table
 
-SMALLEST = 64  # pixels: smaller pictures are enlarged by a whole factor, so that one can see them
-GAP = 2  # white pixels between pictures
+from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.results import Results
+
+BELOW = 0.02  # so far below the floor is worth a word
+TITLES = {
+    "memory": ("memory", "from what the learner kept alone"),
+    "reencoded": ("reencoded", "the paper's protocol, refitted from all old training images"),
+    "untrained": ("untrained floor", "the same networks before any learning, reencoded"),
+    "frozen": ("frozen floor", "never trained again after the first task, reencoded"),
+}
 
 
 def open_console() -> Console:
@@ -24,20 +29,62 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def contact_sheet(rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> bytes:
-    """A PNG of pictures in rows, a tensor each. Of more than three channels the first three are shown, of two one."""
-    from PIL import Image
+def print_results(console: Console, results: Results, keeps_images: bool = False) -> None:
+    """Accuracy after each task, and what was kept."""
+    scores = results.scores
+    table = Table("after task", "new classes", box=None, pad_edge=False)
+    for name in scores:
+        table.add_column(TITLES[name][0], justify="right")
+    for t, classes in enumerate(results.tasks):
+        seen = (found.seen[t] for found in scores.values())
+        table.add_row(str(t + 1), class_list(classes, results.class_names), *(f"{accuracy:.3f}" for accuracy in seen))
+    for row in ("average", "forgetting"):
+        values = (round(getattr(found, row), 3) + 0.0 for found in scores.values())  # never -0.000
+        table.add_row(row, "", *(f"{value:.3f}" for value in values))
+    images = f"{sum(results.test_images)} {results.measured_on}"
+    console.print(f"\nAccuracy over all classes seen so far (on {images} in the end)\n")
+    console.print(table)
+    console.print("\n" + "\n".join(f"{title}: {what}" for title, what in (TITLES[name] for name in scores)) + "\n")
+    print_kept(console, results, keeps_images)
+    if results.replay:
+        print_replay(console, results.replay[-1])
+    if results.untrained is not None and results.memory.last < results.untrained.last - BELOW:
+        console.print(
+            "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
+            "has learned. More images per class, another rate or other weights of distillation may help."
+        )
+    console.print(f"Learning took {results.seconds['learn']:.0f} s on {results.device}.")
 
-    _, channels, height, width = rows[0].shape
-    shown = 3 if channels >= 3 else 1
-    longest = max(len(row) for row in rows)
-    sheet = torch.full((shown, len(rows) * (height + GAP) + GAP, longest * (width + GAP) + GAP), 255, dtype=torch.uint8)
-    for i, row in enumerate(rows):
-        for j, picture in enumerate(row):
-            top, left = GAP + i * (height + GAP), GAP + j * (width + GAP)
-            sheet[:, top : top + height, left : left + width] = picture[:shown]
-    factor = max(1, -(-SMALLEST // max(height, width)))
-    sheet = sheet.repeat_interleave(factor, 1).repeat_interleave(factor, 2)
-    buffer = BytesIO()
-    Image.fromarray(sheet.permute(1, 2, 0).squeeze(-1).contiguous().numpy()).save(buffer, format="PNG")
-    return buffer.getvalue()
+
+def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
+    """Bytes of everything that is kept, beside those of the images."""
+    kept, replaced, name = results.kept_bytes, results.image_bytes, results.recipe.method.name
+    networks = f"networks of {results.parameters:,} parameters together"
+    if keeps_images:
+        console.print(
+            f"Kept: every training image, {kept / 1000:,.0f} kB, and {networks}. {name} is an upper bound, to compare "
+            "with: it forgets nothing because it throws nothing away."
+        )
+    elif results.reencoded is None:
+        console.print(f"Kept: {kept / 1000:,.1f} kB, and {networks}.")
+    else:
+        console.print(
+            f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
+            f"({kept / replaced:.0%}), and {networks}."
+        )
+        console.print("The moments of a class take no more space however many images it has.")
+
+
+def print_replay(console: Console, replay: float) -> None:
+    """How faithful replay is, with advice where it is not."""
+    advice = " Where this is low, memory fades: try other epochs or another learning rate."
+    console.print(
+        f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
+        + (advice if replay < REPLAY_WELL else "")
+    )
+
+
+def class_list(labels: list[int], names: Mapping[int, str]) -> str:
+    """Classes for a table, by name, the first few of many."""
+    shown = [names.get(label, str(label)) for label in labels]
+    return " ".join(shown) if len(shown) <= 10 else f"{' '.join(shown[:9])} … ({len(shown)})"

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from ictrl.cli.output import counted, open_console
 from ictrl.cli.watch import bars_on, stop_requests
-from ictrl.experiment.run import Stopped
-from ictrl.training.game import EpochReport
-from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.review import Listener, Manner, review
+from ictrl.experiment.run import Stopped
+from ictrl.training.loop import EpochReport
 
 REVIEW_HELP = """Review the classes of a finished run again and again, one at a time, without labels.
 

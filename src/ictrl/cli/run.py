@@ -4,35 +4,35 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ictrl.experiment import run as experiment
-from ictrl.cli.output import open_console
+from ictrl.cli.output import class_list, open_console, print_results
 from ictrl.cli.watch import Warnings, Watch, stop_requests
-from ictrl.config import Recipe
-from ictrl.experiment.run import Stopped
+from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamConfig
+from ictrl.experiment import run as experiment
+from ictrl.experiment.results import PROTOCOLS
+from ictrl.experiment.run import Finished, Stopped
 from ictrl.files import write_atomically
-from ictrl.methods.ictrl import ICTRL
-from ictrl.experiment.evaluation import PROTOCOLS, REPLAY_WELL
+from ictrl.methods.base import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
-BELOW = 0.02  # so far below the floor is worth a word
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
 Without arguments, ten handwritten digits that scikit-learn carries are learned in five tasks, in about half a minute
-on two cores. Every setting of the recipe can be given another value. Ctrl-C stops after the epoch that is being played
-and says how to go on.
+on two cores. Every setting of the recipe can be given another value; which there are depends on the method that the
+recipe names. Ctrl-C stops after the epoch that is being played and says how to go on.
 
 Examples:
   ictrl run
   ictrl run digits-paper --seed 1
-  ictrl run digits --game.epochs 80 --anchors.replayed 100 --out runs/longer
+  ictrl run digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
+  ictrl run finetune-digits
 """
 RESUME_HELP = """Go on with a run that was stopped or killed, exactly as if it had not been.
 
@@ -51,8 +51,11 @@ Example:
 """
 
 
+Method = TypeVar("Method", bound=MethodConfig)
+
+
 @dataclass(frozen=True)
-class RunCommand:
+class RunCommand(Generic[Method]):
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")] = DEFAULT_RECIPE
     """a name that `ictrl recipes` lists, or a TOML file of your own"""
     out: Path | None = None
@@ -61,17 +64,36 @@ class RunCommand:
     """also write every term and accuracy for TensorBoard; needs the package tensorboard"""
     profile: bool = False
     """also measure where the time of a step goes, say so at the end, and write it to profile.json"""
-    settings: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)
+    name: str = "custom"
+    """what results and run folders are called"""
+    description: str = ""
+    """one line on what this run shows"""
+    method: Annotated[Method, tyro.conf.arg(name="")] = field(default_factory=ICTRLConfig)  # type: ignore[assignment]
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    settings: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+
+    @classmethod
+    def of(cls, name: str, recipe: Recipe) -> "RunCommand[Any]":
+        """The command before any option: a recipe by the name that was typed, with all its values."""
+        return cls(
+            name,
+            name=recipe.name,
+            description=recipe.description,
+            method=recipe.method,  # type: ignore[arg-type]
+            stream=recipe.stream,
+            settings=recipe.run,
+        )
 
     def execute(self) -> None:
-        out = self.out or Path("runs") / f"{self.settings.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        recipe = Recipe(self.name, self.description, self.method, self.stream, self.settings)
+        out = self.out or Path("runs") / f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         console = open_console()
         with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
             try:
-                results, learner = experiment.run(self.settings, out, watch, stop, self.profile)
+                finished = experiment.run(recipe, out, listener=watch, stop=stop, profile=self.profile)
             except KeyboardInterrupt:
                 raise Stopped(stopped_line(out)) from None
-        finish(console, results, learner, out)
+        finish(console, finished, out)
         if self.profile:
             print_profile(console, json.loads((out / "profile.json").read_text(encoding="utf-8")))
 
@@ -91,10 +113,10 @@ class ResumeCommand:
         console = open_console()
         with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
             try:
-                results, learner = experiment.resume(self.run, watch, stop, self.device, self.root)
+                finished = experiment.resume(self.run, listener=watch, stop=stop, device=self.device, root=self.root)
             except KeyboardInterrupt:
                 raise Stopped(stopped_line(self.run)) from None
-        finish(console, results, learner, self.run)
+        finish(console, finished, self.run)
 
 
 @dataclass(frozen=True)
@@ -109,18 +131,17 @@ class EvaluateCommand:
     def execute(self) -> None:
         results = experiment.evaluate(self.run, self.device, Warnings(), self.root)
         console = open_console()
-        done = len(results["memory"]["seen"])
         table = Table("task", "classes", box=None, pad_edge=False)
-        for protocol in PROTOCOLS:
+        for protocol in results.protocols:
             table.add_column(protocol, justify="right")
-        for t, classes in enumerate(results["tasks"][:done]):
-            row = (results[protocol]["matrix"][-1][t] for protocol in PROTOCOLS)
+        for t, classes in enumerate(results.tasks[: results.done]):
+            row = (scores.matrix[-1][t] for scores in results.protocols.values())
             table.add_row(
-                str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in row)
+                str(t + 1), class_list(classes, results.class_names), *(f"{accuracy:.3f}" for accuracy in row)
             )
-        table.add_row("all", "", *(f"{results[protocol]['last']:.3f}" for protocol in PROTOCOLS))
-        images = results["measured_on"]
-        console.print(f"Accuracy on the {images} of each task after {done} of {len(results['tasks'])} tasks\n")
+        table.add_row("all", "", *(f"{scores.last:.3f}" for scores in results.protocols.values()))
+        tasks = f"{results.done} of {len(results.tasks)} tasks"
+        console.print(f"Accuracy on the {results.measured_on} of each task after {tasks}\n")
         console.print(table)
 
 
@@ -149,18 +170,22 @@ def stopped_line(out: Path) -> str:
     return f"Stopped. Go on with: ictrl resume {out}" if begun else "Stopped before anything was written."
 
 
-def finish(console: Console, results: dict[str, Any], learner: ICTRL, out: Path) -> None:
+def finish(console: Console, finished: Finished, out: Path) -> None:
     """The table of a finished run, its picture, its report, and where everything lies."""
     from ictrl.report import overview, write_report  # matplotlib: a second that --help should not take
 
-    print_results(console, results)
-    replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
+    results, learner = finished.results, finished.learner
+    print_results(console, results, keeps_images=learner.keeps_images)
+    replayed = {}
+    if isinstance(learner, Draws):
+        replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
     (out / "figures").mkdir(exist_ok=True)
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
     written = write_report([out])
-    learned = len(results["tasks"])
+    learned = len(results.tasks)
     console.print(f"Written to {out}: results.json, figures/, metrics.jsonl, config.toml.", soft_wrap=True)
-    console.print(f'The learner: ICTRL.load("{out}/checkpoint/after-task-{learned:03d}.safetensors")', soft_wrap=True)
+    saved = f"{out}/checkpoint/after-task-{learned:03d}.safetensors"
+    console.print(f'The learner: {type(learner).__name__}.load("{saved}")', soft_wrap=True)
     console.print(f"Report: {written.page}", soft_wrap=True)
 
 
@@ -171,8 +196,8 @@ def print_profile(console: Console, profile: dict[str, Any]) -> None:
         for name, spent in laps.items():
             seconds[name] = seconds.get(name, 0.0) + spent
     phases = profile["seconds"]
-    seconds["learning besides: memory, transport, epochs"] = phases["learn"] - sum(seconds.values())
-    seconds["evaluation"], seconds["the floor"] = phases["evaluate"], phases["floor"]
+    seconds["learning besides: memory, epochs"] = phases["learn"] - sum(seconds.values())
+    seconds["evaluation"], seconds["the floors"] = phases["evaluate"], phases["floors"]
     table = Table("where the time went", box=None, pad_edge=False)
     table.add_column("seconds", justify="right")
     table.add_column("share", justify="right")
@@ -181,54 +206,3 @@ def print_profile(console: Console, profile: dict[str, Any]) -> None:
         table.add_row(name, f"{spent:.2f}", f"{spent / total:.1%}")
     console.print()
     console.print(table)
-
-
-def print_results(console: Console, results: dict[str, Any]) -> None:
-    """Accuracy after each task, and what was kept."""
-    protocols = (*PROTOCOLS, "floor")
-    table = Table("after task", "new classes", box=None, pad_edge=False)
-    for title in ("memory", "reencoded", "untrained floor"):
-        table.add_column(title, justify="right")
-    for t, classes in enumerate(results["tasks"]):
-        seen = (results[protocol]["seen"][t] for protocol in protocols)
-        table.add_row(
-            str(t + 1), class_list(classes, results["class_names"]), *(f"{accuracy:.3f}" for accuracy in seen)
-        )
-    for name in ("average", "forgetting"):
-        values = (round(results[protocol][name], 3) + 0.0 for protocol in protocols)  # never -0.000
-        table.add_row(name, "", *(f"{value:.3f}" for value in values))
-    kept, replaced = results["memory_bytes"], results["image_bytes"]
-    images = f"{sum(results['test_images'])} {results['measured_on']}"
-    console.print(f"\nAccuracy over all classes seen so far (on {images} in the end)\n")
-    console.print(table)
-    console.print(
-        "\nmemory: from what the learner kept alone\n"
-        "reencoded: the paper's protocol, refitted from all old training images\n"
-        "untrained floor: the same networks before any learning, reencoded\n"
-    )
-    console.print(
-        f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
-        f"({kept / replaced:.0%}), and two networks of {results['parameters']:,} parameters together."
-    )
-    console.print("The moments of a class take no more space however many images it has.")
-    replay = results["replay"][-1]
-    console.print(
-        f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
-        + (
-            " Where this is low, memory fades: try another --game.epochs or --game.learning-rate."
-            if replay < REPLAY_WELL
-            else ""
-        )
-    )
-    if results["memory"]["last"] < results["floor"]["last"] - BELOW:
-        console.print(
-            "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
-            "has learned. More images a class, another rate or other anchors may help."
-        )
-    console.print(f"Learning took {results['seconds']['learn']:.0f} s on {results['device']}.")
-
-
-def class_list(labels: list[int], names: dict[str, str]) -> str:
-    """Classes for a table, by name, the first few of many."""
-    shown = [names.get(str(label), str(label)) for label in labels]
-    return " ".join(shown) if len(shown) <= 10 else f"{' '.join(shown[:9])} … ({len(shown)})"

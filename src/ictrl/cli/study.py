@@ -14,9 +14,9 @@ from ictrl.cli.output import open_console
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment.run import Stopped
-from ictrl.files import make_folder
-from ictrl.experiment.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
 from ictrl.experiment.scheduler import carry_out, check_planned
+from ictrl.experiment.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
+from ictrl.files import make_folder
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 
@@ -40,7 +40,7 @@ A study file, here of two recipes that differ in one setting:
 
   [[lines]]
   label = "a weight of 10"
-  settings.objective.lambda_new = 10.0
+  settings.method.later.weights.lambda_new = 10.0
 """
 
 
@@ -95,7 +95,7 @@ class StudyCommand:
         def finished(item: Planned) -> None:
             results = item.results
             assert results is not None
-            ended(item, f"memory {results['memory']['last']:.3f}, reencoded {results['reencoded']['last']:.3f}")
+            ended(item, ", ".join(f"{protocol} {found.last:.3f}" for protocol, found in results.protocols.items()))
             if self.publish is not None:
                 publish(study, planned, self.publish / study.name)
 

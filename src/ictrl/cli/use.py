@@ -13,20 +13,22 @@ from jaxtyping import UInt8
 from rich.table import Table
 from torch import Tensor
 
-from ictrl.cli.output import contact_sheet, open_console
+from ictrl.cli.output import open_console
 from ictrl.data import read_picture
 from ictrl.errors import InputError
+from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.run_folder import Position, RunFolder
 from ictrl.files import make_folder, write_atomically
-from ictrl.methods.ictrl import ICTRL
-from ictrl.experiment.evaluation import REPLAY_WELL, replay_recognised
-from ictrl.experiment.folder import Position, RunFolder
+from ictrl.methods.base import Draws, Learner, Replays, ask, load_learner
 from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.visualize.contact_sheet import contact_sheet
 
 PREDICT_HELP = """Say which class each picture shows, from memory alone.
 
 Pictures of any kind and size are made to fit as in training. The residual says what a class does not explain of a
 picture: the class of the smallest is predicted, the next is the runner-up. By nearest subspaces it is a squared
-distance; by Gaussians it is a surprise, which may be below 0. Only residuals of one learner can be compared.
+distance; by Gaussians it is a surprise, which may be below 0; by a linear head it is minus the log of a probability.
+Only residuals of one learner can be compared.
 What cannot be read is named in the end, and the exit code is then 2.
 
 Examples:
@@ -48,7 +50,7 @@ Run = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 @dataclass(frozen=True)
 class PredictCommand:
     run: Run
-    """a run folder, or a learner that `ICTRL.save` wrote"""
+    """a run folder, or a learner that `save` wrote"""
     images: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="IMAGE…", help_behavior_hint="")]
     """picture files"""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -61,7 +63,7 @@ class PredictCommand:
         if not self.images:
             raise InputError("Expected at least one picture but got none: name the files after the run.")
         learner, names = open_learner(self.run, self.device)
-        network = learner.recipe.network
+        network = learner.recipe.method.network
         read, unread = read_pictures(self.images, network.image_size, network.channels)
         predictions = classify(learner, read) if read else []
         if self.json:
@@ -74,7 +76,7 @@ class PredictCommand:
 @dataclass(frozen=True)
 class SampleCommand:
     run: Run
-    """a run folder, or a learner that `ICTRL.save` wrote"""
+    """a run folder, or a learner that `save` wrote"""
     label: str
     """the class, by its name or its number"""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
@@ -90,7 +92,7 @@ class SampleCommand:
         check_png(self.out)
         learner, names = open_learner(self.run, self.device)
         label = find_label(self.label, names)
-        pictures = learner.sample(label, self.n, self.direction)
+        pictures = ask(learner, Draws, "draw").sample(label, self.n, self.direction)
         across = max(1, round(self.n**0.5))
         write_sheet(self.out, pictures.split(across))
         replayed = "1 picture" if self.n == 1 else f"{self.n} pictures"
@@ -107,9 +109,9 @@ class Prediction:
     residuals: list[tuple[int, float]]
 
 
-def warn_of_replay(learner: ICTRL) -> None:
+def warn_of_replay(learner: Learner[Any]) -> None:
     """Where the decoder has not learned to draw, pictures from memory are noise."""
-    recognised = replay_recognised(learner)
+    recognised = learner.replay_recognised() if isinstance(learner, Replays) else 1.0
     if recognised < REPLAY_WELL:
         hint = "the decoder has not learned to draw them well"
         print(
@@ -118,10 +120,10 @@ def warn_of_replay(learner: ICTRL) -> None:
         )
 
 
-def open_learner(run: Path, device: str) -> tuple[ICTRL, dict[int, str]]:
+def open_learner(run: Path, device: str) -> tuple[Learner[Any], dict[int, str]]:
     """The newest good learner of a run folder, or the one that is saved in a file, and the names of its classes."""
     if run.is_file():
-        position = Position(ICTRL.load(run, device=device), done=0, notes=read_stored(run, LEARNER).notes)
+        position = Position(load_learner(run, device=device), done=0, notes=read_stored(run, LEARNER).notes)
     else:
         position = RunFolder.existing(run).learned(device)
     for warning in position.warnings:
@@ -168,9 +170,9 @@ def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
     write_atomically(out, contact_sheet(rows))
 
 
-def classify(learner: ICTRL, pictures: Mapping[Path, UInt8[Tensor, "c h w"]]) -> list[Prediction]:
+def classify(learner: Learner[Any], pictures: Mapping[Path, UInt8[Tensor, "c h w"]]) -> list[Prediction]:
     """The residuals of each picture to every class."""
-    residuals = learner.residuals(torch.stack(list(pictures.values())))  # (n, classes)
+    residuals = -learner.scores(torch.stack(list(pictures.values())))  # (n, classes)
     labels = learner.classes_.tolist()
     return [
         Prediction(file, sorted(zip(labels, row), key=lambda pair: pair[1]))

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ictrl.cli.output import counted
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
+from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener
-from ictrl.training.game import EpochReport
-from ictrl.experiment.evaluation import PROTOCOLS
-from ictrl.experiment.folder import Position
+from ictrl.experiment.run_folder import Position
+from ictrl.training.loop import EpochReport
 
 
 def bars_on(console: Console) -> Progress:
@@ -97,25 +97,21 @@ class Watch(Warnings):
         self.bars.reset(self.epochs, note="")
 
     def on_epoch(self, index: int, report: EpochReport) -> None:
-        terms = report.terms
-        note = f"ΔR(Z) {terms['encoder.reduction']:.1f}  distance of new classes {terms['decoder.distance_new']:.2f}"
-        if index:
-            note += f", of old {terms['decoder.distance_old']:.2f}"
-        self.bars.update(self.epochs, total=report.epochs, completed=report.epoch, note=note)
+        self.bars.update(self.epochs, total=report.epochs, completed=report.epoch, note=_note(index, report.terms))
         if self.writer is not None:
-            for name, value in terms.items():
+            for name, value in report.terms.items():
                 self.writer.add_scalar(f"task-{index + 1}/{name}", value, report.epoch)
 
-    def on_measured(self, results: dict[str, Any]) -> None:
-        done, tasks = len(results["memory"]["seen"]), results["tasks"]
+    def on_measured(self, results: Results) -> None:
+        done, tasks = results.done, results.tasks
         self.bars.update(self.tasks, completed=done)
-        scores = ", ".join(f"{protocol} {results[protocol]['last']:.3f}" for protocol in PROTOCOLS)
-        names = [results["class_names"][str(label)] for label in tasks[done - 1]]
+        scores = ", ".join(f"{protocol} {found.last:.3f}" for protocol, found in results.protocols.items())
+        names = [results.class_names[label] for label in tasks[done - 1]]
         line = f"task {done} of {len(tasks)}, {_classes(names)}: accuracy so far {scores}"
         self.console.print(line, soft_wrap=True)
         if self.writer is not None:
-            for protocol in PROTOCOLS:
-                self.writer.add_scalar(f"accuracy/{protocol}", results[protocol]["last"], done)
+            for protocol, found in results.protocols.items():
+                self.writer.add_scalar(f"accuracy/{protocol}", found.last, done)
 
 
 @contextmanager
@@ -154,3 +150,11 @@ def _tensorboard() -> Any:
 def _classes(names: list[str]) -> str:
     shown = " ".join(names[:10]) + (" …" if len(names) > 10 else "")
     return ("class " if len(names) == 1 else "classes ") + shown
+
+
+def _note(index: int, terms: dict[str, float]) -> str:
+    """What the bar says of an epoch: the game's terms, or the first few of whatever a method reports."""
+    if "encoder.reduction" not in terms:
+        return "  ".join(f"{name} {value:.3f}" for name, value in list(terms.items())[:3])
+    note = f"ΔR(Z) {terms['encoder.reduction']:.1f}  distance of new classes {terms['decoder.distance_new']:.2f}"
+    return note + (f", of old {terms['decoder.distance_old']:.2f}" if index else "")

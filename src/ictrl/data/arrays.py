@@ -65,4 +65,4 @@ def _array(name: str, given: object, where: str) -> tuple[Array, str]:
     """The array, and the name of its type, which is the same in NumPy and PyTorch."""
     if not isinstance(given, np.ndarray | Tensor):
         raise InputError(f"Expected {name}{where} as a NumPy array or a tensor but got {type(given).__name__}.")
-    return given, str(given.dtype).removeprefix("torch.")
+    return given, given.dtype.name if isinstance(given, np.ndarray) else str(given.dtype).removeprefix("torch.")

@@ -26,11 +26,6 @@ class Dataset:
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        shape, test_shape = tuple(self.images.shape[1:]), tuple(self.test_images.shape[1:])
-        if shape != test_shape:
-            raise InputError(
-                f"Expected test images of {self.name} of shape {shape}, like its training images, but got {test_shape}."
-            )
         for part, labels in (("training", self.labels), ("test", self.test_labels)):
             present = set(labels.unique().tolist())
             unknown, absent = sorted(present - set(self.class_names)), sorted(set(self.class_names) - present)
@@ -67,6 +62,11 @@ class Dataset:
         where = f" of {name}"
         X, y = labelled_images(("images", images), ("labels", labels), where)
         X_test, y_test = labelled_images(("test_images", test_images), ("test_labels", test_labels), where)
+        shape, test_shape = tuple(X.shape[1:]), tuple(X_test.shape[1:])
+        if shape != test_shape:
+            raise InputError(
+                f"Expected test images of {name} of shape {shape}, like its training images, but got {test_shape}."
+            )
         return cls(name, X, y, X_test, y_test, numbered(y) if class_names is None else dict(class_names))
 
 

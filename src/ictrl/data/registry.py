@@ -90,9 +90,9 @@ def register_dataset(
     """A decorator that makes a reader known by a name, which `StreamConfig(dataset=name)` then chooses.
 
     The numbers of classes, training images and test images, and the images' side and channels, are for
-    `ictrl data list`; leave out what depends on what the user gives. `layouts` are the official files, the downloaded
-    version first, which the reader finds with `locate`; `source` is where they are downloaded from; `requires` is a
-    package that the reader imports and that may not be installed.
+    `ictrl data list`; leave out what depends on what the user gives. `layouts` are the official files, the version that
+    is downloaded first, which the reader finds with `locate`; `source` is where they are downloaded from; `requires`
+    is a package that the reader imports and that may not be installed.
 
         @register_dataset("stripes", "noisy stripes", classes=4)
         def read_stripes(stream, image_size, channels):
@@ -101,7 +101,11 @@ def register_dataset(
 
     def register(reader: Reader) -> Reader:
         entry = Entry(
-            Listing(name, description, classes, images, test_images, side, channels), reader, layouts, source, requires
+            listing=Listing(name, description, classes, images, test_images, side, channels),
+            reader=reader,
+            layouts=layouts,
+            source=source,
+            requires=requires,
         )
         if not entry.built_in:
             _import_readers()  # so that a name they use is refused here, not when they are imported
@@ -138,6 +142,11 @@ def list_datasets(root: Path | None = None) -> list[Listing]:
 def load_dataset(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """The dataset that the settings name, with the side and the channels that a network expects."""
     dataset = _entry(stream.dataset).reader(stream, image_size, channels)
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"Expected the reader of {stream.dataset} to return a Dataset but got {type(dataset).__name__}: "
+            "make one with Dataset.from_arrays."
+        )
     images, test_images = (fit(part, image_size, channels) for part in (dataset.images, dataset.test_images))
     if images is dataset.images and test_images is dataset.test_images:
         return dataset
@@ -188,9 +197,12 @@ def _import_readers() -> None:
 
 
 def _place(entry: Entry) -> tuple[bool, float, float, float, bool]:
-    """Sorts small images before large ones, and unknown sizes and what must be installed last; scripts' own by time."""
+    """A key that sorts small images before large ones, unknown sizes behind them, and what must be installed last.
+
+    Datasets of scripts follow in the order in which they were registered.
+    """
     if not entry.built_in:
-        return (True, 0, 0, 0, False)
+        return (True, 0.0, 0.0, 0.0, False)
     sizes = (entry.listing.side, entry.listing.channels, entry.listing.classes)
-    side, channels, classes = (math.inf if size is None else size for size in sizes)
+    side, channels, classes = (math.inf if size is None else float(size) for size in sizes)
     return (False, side, channels, classes, entry.requires is not None)

@@ -147,9 +147,7 @@ def _accuracies(decided: Predictions) -> list[float]:
     return [float((true == predicted).double().mean()) for true, predicted in decided]
 
 
-def describe(
-    recipe: Recipe, learner: Learner[Any], measured: Measured, dataset: Dataset, tasks: list[Task]
-) -> Results:
+def describe(recipe: Recipe, learner: Learner[Any], measured: Measured, dataset: Dataset, tasks: list[Task]) -> Results:
     """What was measured so far, as a record."""
     done = len(measured.memory)
     scores: dict[str, Scores | None] = {}

@@ -9,7 +9,6 @@ cycles.
 """
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,17 +16,19 @@ from typing import Any
 
 import torch
 
-from ictrl.config import Recipe
-from ictrl.data import Task, near
+from ictrl.config import ICTRLConfig, Recipe
+from ictrl.data import Task
 from ictrl.errors import InputError
+from ictrl.experiment.evaluation import device_name, near, predict_all, versions
+from ictrl.experiment.results import Results
 from ictrl.experiment.run import Stopped, run_data
+from ictrl.experiment.run_folder import Position, RunFolder
 from ictrl.files import write_atomically
-from ictrl.training.game import EpochReport
-from ictrl.methods.ictrl import ICTRL, Review
-from ictrl.experiment.evaluation import PROTOCOLS, both_protocols, device_name, features_of, reencoded, versions
-from ictrl.recipes.reader import recipe_to_table
-from ictrl.experiment.folder import Position, RunFolder
+from ictrl.methods.base import Learner, Reviews, ask, load_learner
+from ictrl.methods.ictrl import Review, review_stage
 from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.recipes.reader import recipe_to_table
+from ictrl.training.loop import EpochReport
 
 
 @dataclass(frozen=True)
@@ -42,26 +43,16 @@ class Manner:
     """review classes that are recognised with doubt too, as what they look most like"""
     epochs: int | None = None
     """passes over the images of each class; the recipe's by default"""
-    anchors: float = 1.0
-    """the recipe's anchors times this: what is seen again may move more freely than what is seen once"""
+    distillation: float = 1.0
+    """the recipe's weights of distillation times this: what is seen again may move more freely"""
 
     def __post_init__(self) -> None:
-        if self.epochs is not None and self.epochs < 1:
-            raise InputError(f"Expected at least 1 epoch but got {self.epochs}.")
-        if not (math.isfinite(self.anchors) and self.anchors >= 0):
-            raise InputError(f"Expected anchors to be at least 0 times the recipe's but got {self.anchors}.")
+        review_stage(ICTRLConfig().later, self.epochs, self.distillation)  # refuses what is out of range
 
     @property
     def name(self) -> str:
         """What files and folder of such a review are called."""
         return "review-with-labels" if self.with_labels else "review"
-
-    def recipe(self, recipe: Recipe) -> Recipe:
-        """The recipe by which classes are learned again."""
-        held = recipe.anchors
-        weights = {name: self.anchors * weight for name, weight in asdict(held).items()}
-        game = replace(recipe.game, epochs=self.epochs or recipe.game.epochs)
-        return replace(recipe, anchors=replace(held, **weights), game=game)
 
 
 class Listener:
@@ -108,8 +99,7 @@ def review(
     """Review every class of a finished run `cycles` times in all; returns what review.json holds.
 
     `joint` is the folder of a run that learned the same classes at once, whose accuracy is put beside. Data that has
-    moved is read from `root`. Where `stop`
-    gives True after a class, `Stopped` is raised and nothing is lost.
+    moved is read from `root`. Where `stop` gives True after a class, `Stopped` is raised and nothing is lost.
     """
     listener = listener or Listener()
     if cycles < 1:
@@ -118,10 +108,10 @@ def review(
     with RunFolder.reopen(out) as folder:
         position, progress = _position(folder, manner, device)
         learner = position.learner
-        learner.recipe = manner.recipe(folder.recipe())
+        reviewer = ask(learner, Reviews, "review")
         dataset, tasks = run_data(folder, root)
         tasks = near(tasks, learner.device)
-        if len(learner.memory) != sum(len(task.classes) for task in tasks):
+        if len(learner.labels) != sum(len(task.classes) for task in tasks):
             raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")
         labels = [label for task in tasks for label in task.classes]
 
@@ -151,11 +141,13 @@ def review(
                 name = dataset.class_names[label]
                 listener.on_class(cycle, index, len(labels), name)
                 task = next(task for task in tasks if label in task.classes)
-                reviewed = learner.review(
+                reviewed = reviewer.review(
                     task.images[task.labels == label],
                     label=label if manner.with_labels else None,
                     merge=manner.merge,
                     certain=not manner.doubtful,
+                    epochs=manner.epochs,
+                    distillation=manner.distillation,
                     progress=listener.on_epoch,
                 )
                 progress.classes.append(_described(label, reviewed))
@@ -174,7 +166,7 @@ def review(
 
 def _anywhere(recipe: Recipe) -> Recipe:
     """Without the place where the data lay: the file may be published."""
-    return replace(recipe, data=replace(recipe.data, root=None))
+    return replace(recipe, stream=replace(recipe.stream, root=None))
 
 
 def joint_accuracy(joint: Path) -> dict[str, float]:
@@ -182,10 +174,10 @@ def joint_accuracy(joint: Path) -> dict[str, float]:
     folder = RunFolder.existing(joint)
     if not folder.results.exists():
         raise InputError(f"Expected a finished run for --joint but {joint} has no results.json.")
-    results = json.loads(folder.results.read_text(encoding="utf-8"))
-    if not results["complete"] or len(results["tasks"]) != 1:
-        raise InputError(f"Expected a finished run of one task for --joint but {joint} has {len(results['tasks'])}.")
-    return {protocol: results[protocol]["last"] for protocol in PROTOCOLS}
+    results = Results.read(folder.results)
+    if not results.complete or len(results.tasks) != 1:
+        raise InputError(f"Expected a finished run of one task for --joint but {joint} has {len(results.tasks)}.")
+    return {protocol: scores.last for protocol, scores in results.protocols.items()}
 
 
 def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Position, Progress]:
@@ -195,6 +187,8 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
         return folder.learned(device), Progress(asdict(manner))
     stored = read_stored(saved, LEARNER)
     progress = Progress(**json.loads(stored.notes["review"]))
+    if "anchors" in progress.manner:  # what distillation was called in version 0.1
+        progress.manner["distillation"] = progress.manner.pop("anchors")
     if progress.manner != asdict(manner):
         changed = [
             f"{name.replace('_', ' ')} was {progress.manner.get(name)} and is {value}"
@@ -205,10 +199,10 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
             f"Expected the manner in which the review in {saved.parent} was begun but {', '.join(changed)}: "
             "use the same, or remove that folder to begin anew."
         )
-    return Position(ICTRL.load(saved, device), len(stored.labels), stored.notes), progress
+    return Position(load_learner(saved, device), len(stored.labels), stored.notes), progress
 
 
-def _save(folder: Path, learner: ICTRL, progress: Progress, notes: dict[str, str]) -> None:
+def _save(folder: Path, learner: Learner[Any], progress: Progress, notes: dict[str, str]) -> None:
     folder.mkdir(exist_ok=True)
     kept = {"review": json.dumps(asdict(progress)), "class_names": notes.get("class_names", "{}")}
     learner.save(folder / "learner.safetensors", kept)
@@ -229,13 +223,12 @@ def _described(label: int, reviewed: Review) -> dict[str, Any]:
 
 
 def _measured(
-    learner: ICTRL, tasks: list[Task], cycle: int, classes: list[dict[str, Any]], told: bool = False
+    learner: Learner[Any], tasks: list[Task], cycle: int, classes: list[dict[str, Any]], told: bool = False
 ) -> dict[str, Any]:
     """Accuracy on all test images under both protocols, and the share of classes that were recognised untold, of those
     with enough images to learn from."""
     accuracy = {}
-    features = features_of(learner, tasks)
-    for protocol, decided in both_protocols(learner, features, reencoded(features)).items():
+    for protocol, decided in predict_all(learner, tasks).items():
         true, predicted = (torch.cat(parts) for parts in zip(*decided))
         accuracy[protocol] = round(float((true == predicted).double().mean()), 6)
     recognised = [

@@ -12,8 +12,8 @@ from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
-from ictrl.experiment.folder import Position, RunFolder
 from ictrl.experiment.results import Results
+from ictrl.experiment.run_folder import Position, RunFolder
 from ictrl.files import write_atomically
 from ictrl.methods.base import Draws, Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, read_stored

@@ -12,15 +12,15 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import torch
 
 from ictrl.errors import InputError, NonFiniteError, UserError
-from ictrl.experiment.run import Listener, beginning, resume, run
-from ictrl.files import make_folder, write_atomically
-from ictrl.recipes.reader import differences, load_recipe
+from ictrl.experiment.results import Results
+from ictrl.experiment.run import Listener, resume, run
 from ictrl.experiment.study import Planned, Study, results_of, table
+from ictrl.files import make_folder, write_atomically
+from ictrl.recipes.reader import beginning, differences, read_resolved
 
 GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
 
@@ -81,7 +81,7 @@ def check_planned(planned: list[Planned]) -> None:
     """A folder from another time holds a run of this very recipe, or is in the way."""
     for item in planned:
         config = item.folder / "config.toml"
-        changed = differences(load_recipe(config), item.recipe) if config.exists() else []
+        changed = differences(read_resolved(config), item.recipe) if config.exists() else []
         if changed:
             raise InputError(
                 f"Expected {item.folder} to be a run of this study but it was begun with another recipe "
@@ -97,12 +97,12 @@ def _do(
 ) -> None:
     listener = listener or Listener()
     if (item.folder / "config.toml").exists():
-        resume(item.folder, listener, stop, item.recipe.device)
+        resume(item.folder, listener=listener, stop=stop, device=item.recipe.run.device)
         return
     if shared is not None and shared.exists():
-        run(item.recipe, item.folder, listener, stop, first_task=shared)
+        run(item.recipe, item.folder, listener=listener, stop=stop, first_task=shared)
     else:
-        run(item.recipe, item.folder, _KeepFirst(listener, item.folder, shared), stop)
+        run(item.recipe, item.folder, listener=_KeepFirst(listener, item.folder, shared), stop=stop)
 
 
 def _do_several(
@@ -196,8 +196,8 @@ class _KeepFirst(Listener):
         )
         self.listener, self.folder, self.first_task = listener, folder, first_task
 
-    def on_measured(self, results: dict[str, Any]) -> None:
-        if self.first_task is not None and len(results["memory"]["seen"]) == 1:
+    def on_measured(self, results: Results) -> None:
+        if self.first_task is not None and results.done == 1:
             make_folder(self.first_task.parent)
             checkpoint = self.folder / "checkpoint" / "after-task-001.safetensors"
             for source, to in ((self.folder / "metrics.jsonl", "metrics.jsonl"), (checkpoint, self.first_task.name)):

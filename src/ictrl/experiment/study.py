@@ -4,13 +4,13 @@ A study is a TOML file:
 
     description = "What a larger λ does"
     seeds = [0, 1, 2]
-    recipe = "paper-cifar10-5"              # a recipe's name, or a TOML file beside the study
-    settings.game.epochs = 60               # what all lines change in it
+    recipe = "paper-cifar10-5"                          # a recipe's name, or a TOML file beside the study
+    settings.method.later.epochs = 60                   # what all lines change in it
 
-    [[lines]]                               # a line of the table
+    [[lines]]                                           # a line of the table
     label = "λ = 3"
-    settings.objective.lambda_new = 3.0     # what this line changes besides; it may have its own recipe and seeds too
-    paper = { last = 0.6, average = 0.7 }   # what the paper reports for it, if anything
+    settings.method.later.weights.lambda_new = 3.0      # what this line changes besides; it may have its own recipe
+    paper = { last = 0.6, average = 0.7 }               # what the paper reports for it, if anything
 
 Its folder has a run folder for each line and seed and the table. A study that was stopped goes on where it was; runs
 that begin alike share their first task, which changes none of their results.
@@ -20,17 +20,21 @@ import json
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ictrl.config import Recipe
+from ictrl.config import Recipe, StageConfig
 from ictrl.errors import ConfigError, InputError
+from ictrl.experiment.results import Results
 from ictrl.files import make_folder, write_atomically
-from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.recipes.legacy import renamed
 from ictrl.recipes.reader import load_recipe, packaged_names, read_toml, recipe_names, recipe_with
+from ictrl.theory.metrics import Scores
+
+STUDIES = "experiment/studies"
 
 
 @dataclass(frozen=True)
@@ -65,32 +69,34 @@ class Planned:
         return self.results is not None
 
     @property
-    def results(self) -> dict[str, Any] | None:
+    def results(self) -> Results | None:
         path = self.folder / "results.json"
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found if found.get("complete") else None
+        found = Results.read(path) if path.exists() else None
+        return found if found is not None and found.complete else None
 
     @property
     def epochs(self) -> tuple[int, int]:
         """Those played so far, and all."""
-        game, data = self.recipe.game, self.recipe.data
-        whole = game.first_epochs + game.epochs * (len(data.task_sizes or range(data.tasks)) - 1)
+        stream, method = self.recipe.stream, self.recipe.method
+        stages = [stage for stage in vars(method).values() if isinstance(stage, StageConfig)]
+        tasks = len(stream.task_sizes or range(stream.tasks))
+        whole = stages[0].epochs + stages[-1].epochs * (tasks - 1)
         log = self.folder / "metrics.jsonl"
         return log.read_bytes().count(b"\n") if log.exists() else 0, whole
 
 
 def study_names() -> list[str]:
-    return packaged_names("studies")
+    return packaged_names(STUDIES)
 
 
 def load_study(name: str | Path) -> Study:
     """A study by name, or from a TOML file of one's own.
 
-    >>> load_study("constraint").lines[1].recipe.objective.gamma_old
+    >>> load_study("constraint").lines[1].recipe.method.later.weights.gamma_old
     0.0
     """
     name = str(name)
-    table = read_toml(name, "studies", "study")
+    table = read_toml(name, STUDIES, "study")
     try:
         return _study(Path(name), table)
     except ConfigError as error:
@@ -118,6 +124,11 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
         for settings in (table.get("settings", {}), entry.get("settings", {})):
             if not isinstance(settings, dict):
                 raise ConfigError(f"Expected settings to be a table but got {settings!r}.")
+            if old := next(iter(renamed(settings).items()), None):
+                raise ConfigError(
+                    f"Expected today's names of settings but {old[0]} is now {' and '.join(old[1])}: "
+                    f"`ictrl migrate {path}` rewrites the study."
+                )
             recipe = recipe_with(recipe, settings)
         lines.append(Line(label, recipe, tuple(seeds), entry.get("paper", {})))
     twice = [slug for slug, count in Counter(_slug(line.label) for line in lines).items() if count > 1]
@@ -144,9 +155,10 @@ def plan(
     planned = []
     for line in study.lines:
         for seed in seeds or line.seeds:
-            recipe = replace(line.recipe, seed=seed, device=device or line.recipe.device)
-            if root is not None and recipe.data.name != "digits":  # which are embedded
-                recipe = replace(recipe, data=replace(recipe.data, root=str(Path(root).resolve())))
+            settings = replace(line.recipe.run, seed=seed, device=device or line.recipe.run.device)
+            recipe = replace(line.recipe, run=settings)
+            if root is not None and recipe.stream.dataset != "digits":  # which are embedded
+                recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(root).resolve())))
             planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
     return planned
 
@@ -154,9 +166,9 @@ def plan(
 # Tables
 
 
-def results_of(planned: list[Planned]) -> dict[str, list[dict[str, Any]]]:
+def results_of(planned: list[Planned]) -> dict[str, list[Results]]:
     """Those of the runs that are done, by the label of their line."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Results]] = {}
     for item in planned:
         if (results := item.results) is not None:
             found.setdefault(item.line.label, []).append(results)
@@ -168,55 +180,62 @@ def publish(study: Study, planned: list[Planned], folder: Path) -> None:
     make_folder(folder)
     for item in planned:
         if (results := item.results) is not None:
-            results["line"] = item.line.label
-            results["recipe"]["data"]["root"] = None
-            write_atomically(folder / f"{item.folder.name}.json", (json.dumps(results) + "\n").encode())
+            table = replace(results.anywhere(), line=item.line.label).to_table()
+            write_atomically(folder / f"{item.folder.name}.json", (json.dumps(table) + "\n").encode())
 
 
-def read_published(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def read_published(folder: Path) -> dict[str, list[Results]]:
     """The inverse of `publish`: results by the label of their line, seeds ascending."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Results]] = {}
     for path in sorted(folder.glob("*.json")):
-        results = json.loads(path.read_text(encoding="utf-8"))
-        found.setdefault(results["line"], []).append(results)
-    return {label: sorted(runs, key=lambda r: r["seed"]) for label, runs in found.items()}
+        results = Results.read(path)
+        found.setdefault(str(results.line), []).append(results)
+    return {label: sorted(runs, key=lambda results: results.seed) for label, runs in found.items()}
 
 
-HEADER = (
-    "",
-    "paper, reencoded",
-    "reencoded",
-    "memory",
-    "untrained",
-    "frozen after task 1",
-    "replay",
-    "learning",
-    "seeds",
-)
+def _paper(line: Line, runs: list[Results]) -> str:
+    figures = [f"{line.paper[key]:.3f}" if key in line.paper else "–" for key in ("last", "average")]
+    return " / ".join(figures) if line.paper else ""
 
 
-def table(study: Study, results: dict[str, list[dict[str, Any]]], columns: Sequence[str] = HEADER) -> str:
+def _cell(name: str) -> Callable[[Line, list[Results]], str]:
+    return lambda line, runs: mean_scores([results.scores[name] for results in runs if name in results.scores])
+
+
+def _replay(line: Line, runs: list[Results]) -> str:
+    shares = [results.replay[-1] for results in runs if results.replay]
+    return f"{statistics.mean(shares):.0%}" if shares else ""
+
+
+COLUMNS: dict[str, Callable[[Line, list[Results]], str]] = {
+    "": lambda line, runs: line.label,
+    "paper, reencoded": _paper,
+    "reencoded": _cell("reencoded"),
+    "memory": _cell("memory"),
+    "untrained": _cell("untrained"),
+    "frozen after task 1": _cell("frozen"),
+    "replay": _replay,
+    "kept": lambda line, runs: f"{statistics.mean(results.kept_bytes for results in runs) / 1000:,.0f} kB",
+    "learning": lambda line, runs: f"{statistics.mean(results.seconds['learn'] for results in runs):.0f} s",
+    "seeds": lambda line, runs: ", ".join(str(results.seed) for results in runs),
+}
+"""What a table can say of a line and its runs."""
+
+
+def table(study: Study, results: dict[str, list[Results]], columns: Sequence[str] = tuple(COLUMNS)) -> str:
     """Last ± deviation / average accuracy, of the lines that have results, as Markdown."""
     rows = [list(columns), ["---"] * len(columns)]
     for line in study.lines:
-        runs = results.get(line.label, [])
-        if not runs:
-            continue
-        figures = [f"{line.paper[key]:.3f}" if key in line.paper else "–" for key in ("last", "average")]
-        cells = [line.label, " / ".join(figures) if line.paper else ""]
-        for protocol in (*reversed(PROTOCOLS), "floor", "frozen"):
-            cells.append(_scores([r[protocol] for r in runs if protocol in r]))
-        cells.append(f"{statistics.mean(r['replay'][-1] for r in runs):.0%}")
-        cells.append(f"{statistics.mean(r['seconds']['learn'] for r in runs):.0f} s")
-        cells.append(", ".join(str(r["seed"]) for r in runs))
-        rows.append([cell for column, cell in zip(HEADER, cells, strict=True) if column in columns])
+        if runs := results.get(line.label, []):
+            rows.append([COLUMNS[column](line, runs) for column in columns])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _scores(scores: list[dict[str, Any]]) -> str:
+def mean_scores(scores: list[Scores]) -> str:
+    """Last ± deviation over seeds / average, as text; nothing of nothing."""
     if not scores:
         return ""
-    last, average = ([score[key] for score in scores] for key in ("last", "average"))
+    last, average = [score.last for score in scores], [score.average for score in scores]
     spread = f" ± {statistics.stdev(last):.3f}" if len(last) > 1 else ""
     return f"{statistics.mean(last):.3f}{spread} / {statistics.mean(average):.3f}"
 

@@ -5,8 +5,8 @@ Two ways to take a class's residual, both from its mean μⱼ and covariance Σ�
 - *nearest subspace*, the paper's: the squared distance ‖(I − UⱼUⱼᵀ)(z − μⱼ)‖² to the affine subspace through the mean
   along the leading principal components Uⱼ;
 - *Gaussian*, regularised discriminant analysis: (z − μⱼ)ᵀ Sⱼ⁻¹ (z − μⱼ) + log det Sⱼ, the surprise at z, where Sⱼ lies
-  between the class's own covariance (QDA), the mean of all classes' (LDA) and a sphere. Small eigenvalues of Σⱼ are badly known, and do not survive the encoder's
-  drift; what all classes say together is known well.
+  between the class's own covariance (QDA), the mean of all classes' (LDA) and a sphere. Small eigenvalues of Σⱼ are
+  badly known, and do not survive the encoder's drift; what all classes say together is known well.
 
 The same formulas serve both protocols: under *memory* the moments are those the learner kept, under *reencoded* those
 of all old images under the current encoder, which only someone who kept these images can compute.

@@ -8,11 +8,11 @@ A method is a subclass of `Learner` with settings of its own (a `MethodConfig`).
     kept_tensors(), …       what is kept besides the networks, as named tensors; nothing by default
 
 and gets the rest: checked input, labels, devices, seeds, `learn` that succeeds or leaves the learner as it was, exact
-resume within a task and between tasks, saving and loading, the byte count. `methods/finetune.py` is the example to read.
+resume within a task and between tasks, saving and loading, the byte count. `finetune` is the example to read.
 
 More than that is a *capability*, which evaluation, report and command line ask for and do without: `Draws` (images from
-memory), `Replays` (how faithfully), `KeepsMoments` (class statistics in feature space: structure, drift, the *reencoded*
-protocol), `Reviews`.
+memory), `DrawsFeatures` (of any point in feature space), `Replays` (how faithfully), `KeepsMoments` (class statistics:
+structure, drift, the *reencoded* protocol), `Reviews`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from torch import Tensor
 from ictrl.config import MethodConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier
-from ictrl.memory.store import LABEL_BYTES, Memory
+from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory
 from ictrl.methods.inputs import (
     Images,
     check_new_classes,
@@ -300,6 +300,17 @@ class Draws(Protocol):
 
 
 @runtime_checkable
+class DrawsFeatures(Protocol):
+    """Draws the image of any point of its feature space, and remembers where each class lies there."""
+
+    def recall(self, label: int) -> ClassMemory: ...
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
+
+    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]: ...
+
+
+@runtime_checkable
 class Replays(Protocol):
     """Replays old classes from memory, and can say how faithfully."""
 
@@ -323,7 +334,18 @@ class KeepsMoments(Protocol):
 class Reviews(Protocol):
     """Learns a class again from unlabelled images."""
 
-    def review(self, images: Tensor | NDArray[Any]) -> Any: ...
+    def review(self, images: Tensor | NDArray[Any], **how: Any) -> Any: ...
+
+
+Capability = TypeVar("Capability")
+
+
+def ask(learner: object, capability: type[Capability], purpose: str) -> Capability:
+    """The learner, if it has a capability; otherwise a line that says what its method cannot do."""
+    if isinstance(learner, capability):
+        return learner
+    name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
+    raise InputError(f"Expected a method that can {purpose} but {name} cannot.")
 
 
 @contextmanager

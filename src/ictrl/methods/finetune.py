@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils import skip_init
 
 from ictrl.config import MethodConfig, StageConfig, used_later
 from ictrl.errors import ConfigError
 from ictrl.methods.base import Kept, Learner
 from ictrl.nets.dcgan import Encoder
+from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
 from ictrl.training.augmentation import draw
@@ -66,24 +66,18 @@ class CrossEntropyLearner(Learner[Kept]):
         network = self.recipe.method.network
         shape = (network.image_size, network.channels, network.width, network.feature_dim)
         encoder = Encoder(*shape, generator=initial).to(self.device).eval()
-        return self._with_head(encoder, skip_init(nn.Linear, network.feature_dim, 0), generator)
+        return self._with_head(encoder, LinearHead(network.feature_dim), generator)
 
-    def _with_head(self, encoder: nn.Module, head: nn.Linear, generator: torch.Generator) -> TrainingState:
+    def _with_head(self, encoder: nn.Module, head: nn.Module, generator: torch.Generator) -> TrainingState:
         networks: dict[str, nn.Module] = {"encoder": encoder, "head": head.to(self.device)}
         optimiser = adam(nn.ModuleDict(networks), 1e-3, (0.9, 0.999))
         return TrainingState(networks, {"network": optimiser}, generator)
 
     def resize(self, classes: int) -> None:
         """A head of so many rows: those it has, and new ones drawn at random."""
-        encoder, head, generator = self._state.networks["encoder"], self._state.networks["head"], self._state.generator
-        assert isinstance(head, nn.Linear)
-        d, old = head.in_features, head.out_features
-        grown = skip_init(nn.Linear, d, classes, device=self.device)  # its numbers come from our own generator
-        with torch.no_grad():
-            grown.weight.normal_(0.0, d**-0.5, generator=generator)
-            grown.bias.zero_()
-            grown.weight[:old], grown.bias[:old] = head.weight, head.bias
-        self._state = self._with_head(encoder, grown, generator)
+        head, generator = self._state.networks["head"], self._state.generator
+        assert isinstance(head, LinearHead)
+        self._state = self._with_head(self._state.networks["encoder"], head.grown(classes, generator), generator)
 
     def train(self, X: Tensor, rows: Int[Tensor, " n"], stage: StageConfig, hooks: TaskHooks) -> None:
         """Cross-entropy on images whose classes are given as rows of the head."""

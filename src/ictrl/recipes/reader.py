@@ -1,7 +1,8 @@
 """Recipes as files: TOML in and out, one building on another, mistakes named.
 
 A recipe is a TOML file with a table per dataclass of `config`: `[method]` with the method's name and settings,
-`[stream]`, `[run]`. What it leaves out comes from its `base`, another recipe, or from the defaults.
+`[stream]`, `[run]`. What it leaves out comes from its `base`, another recipe, or from the defaults; a
+recipe with another method than its base takes over what both methods have.
 """
 
 import difflib
@@ -111,7 +112,21 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
     if base not in recipe_names() and Path(base).suffix == ".toml":
         base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
     inherited = _read_recipe(base, (*heirs, name))
+    new, old = (part.get("method", {}) for part in (table, inherited))
+    if isinstance(new, dict) and new.get("name") in METHODS and new["name"] != old.get("name", Recipe().method.name):
+        # another method takes over the settings that both have
+        inherited["method"] = _known(METHODS[new["name"]](), old)
     return _merged({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
+
+
+def _known(config: Any, table: dict[str, Any]) -> dict[str, Any]:
+    """What a table says of the settings that there are."""
+    there = {f.name: getattr(config, f.name) for f in fields(config)}
+    kept = {key: value for key, value in table.items() if key in there}
+    return {
+        key: _known(there[key], value) if is_dataclass(there[key]) and isinstance(value, dict) else value
+        for key, value in kept.items()
+    }
 
 
 def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +142,8 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
     name = method.get("name", Recipe().method.name) if isinstance(method, dict) else None
     if name is not None and (not isinstance(name, str) or name not in METHODS):
         raise ConfigError(
-            f"Expected method.name to be one of {', '.join(METHODS)} but got {name!r}{_nearest(str(name), list(METHODS))}."
+            f"Expected method.name to be one of {', '.join(METHODS)} but got {name!r}"
+            f"{_nearest(str(name), list(METHODS))}."
         )
     base = Recipe() if name is None else Recipe(method=METHODS[name]())
     if isinstance(method, dict):
@@ -137,7 +153,9 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
 
 def recipe_to_table(recipe: Recipe) -> dict[str, Any]:
     """The inverse of `recipe_from_table`, every default spelled out; tuples as lists, which is what files have."""
-    table = asdict(recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
+    table: dict[str, Any] = asdict(
+        recipe, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs}
+    )
     return {**table, "method": {"name": recipe.method.name, **table["method"]}}
 
 

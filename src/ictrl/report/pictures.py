@@ -9,10 +9,10 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ictrl.experiment.sheets import MOST
 from ictrl.methods.ictrl import ICTRL
 from ictrl.report.drawing import data_uri, png
 from ictrl.report.reading import RunRecord
-from ictrl.experiment.sheets import MOST
 
 REPLAYED, ALONG, DIRECTIONS = 8, 4, 6  # pictures over all directions, along each, and directions shown
 BETWEEN = 128  # grey of the lines between pictures, right in light and in dark

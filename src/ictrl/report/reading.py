@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.methods.ictrl import ICTRL
-from ictrl.experiment.folder import RunFolder
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
+from ictrl.methods.ictrl import ICTRL
 
 Sheet = dict[int, UInt8[Tensor, "_ shown side side"]]
 

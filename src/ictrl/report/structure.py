@@ -9,11 +9,11 @@ from torch import Tensor
 from ictrl.memory.classifiers import Moments, NearestSubspace
 from ictrl.memory.drift import leading_components
 from ictrl.memory.store import Memory
-from ictrl.theory.metrics import subspace_affinity
 from ictrl.report.curves import Curve, line_chart
 from ictrl.report.drawing import Figure
 from ictrl.report.maps import heat_map
 from ictrl.report.reading import RunRecord
+from ictrl.theory.metrics import subspace_affinity
 
 FEATURES = 320  # rows of the block map, of all classes together
 COMPONENTS = 30  # whose energy is drawn

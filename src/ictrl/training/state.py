@@ -47,14 +47,17 @@ class TrainingState:
         if same_device:
             self.generator.set_state(tensors["generator"])
 
+    @property
+    def _parts(self) -> list[nn.Module | torch.optim.Optimizer]:
+        return [*self.networks.values(), *self.optimisers.values()]
+
     def copy(self) -> list[Any]:
         """To be put back by `restore`."""
-        parts = [*self.networks.values(), *self.optimisers.values()]
-        return [*(copy.deepcopy(part.state_dict()) for part in parts), self.generator.get_state()]
+        return [*(copy.deepcopy(part.state_dict()) for part in self._parts), self.generator.get_state()]
 
     def restore(self, copied: list[Any]) -> None:
         """Everything as it was when it was copied, networks out of training mode, no task in progress."""
-        for part, state in zip([*self.networks.values(), *self.optimisers.values()], copied):
+        for part, state in zip(self._parts, copied):
             part.load_state_dict(state)
         for network in self.networks.values():
             network.eval()

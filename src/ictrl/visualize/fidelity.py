@@ -13,6 +13,7 @@ number stands beside a floor from equally many images, and one class alone is me
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import torch
 from jaxtyping import Float, UInt8
@@ -21,10 +22,10 @@ from torch import Tensor
 from ictrl.data import Task
 from ictrl.data.streams import choose
 from ictrl.errors import InputError
+from ictrl.methods.base import Draws, Learner, ask
 from ictrl.methods.inputs import whole_number
-from ictrl.visualize.judges import Inception, Judge, look
-from ictrl.methods.ictrl import ICTRL
 from ictrl.theory.metrics import frechet_distance, inception_score
+from ictrl.visualize.judges import Inception, Judge, look
 
 ENOUGH = 200  # images of a class, to measure it alone
 SETS = ("test images", "reconstructions", "samples")
@@ -55,7 +56,7 @@ class Fidelity:
 
 
 def measure(
-    learner: ICTRL,
+    learner: Learner[Any],
     tasks: Sequence[Task],
     judge: Judge,
     images: int,
@@ -69,7 +70,8 @@ def measure(
     labels = learner.classes_.tolist()
     images = whole_number(images, "images", least=max(2, len(labels)))
     given = {label: _choose(tasks, label, images // len(labels)) for label in labels}
-    drawn = {label: (X, learner.reconstruct(X), learner.sample(label, len(X))) for label, (_, X) in given.items()}
+    artist = ask(learner, Draws, "draw")
+    drawn = {label: (X, artist.reconstruct(X), artist.sample(label, len(X))) for label, (_, X) in given.items()}
     steps, total = count(1), len(labels) * (1 + len(SETS))
 
     def looked(X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:

@@ -17,15 +17,16 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ictrl.errors import InputError
-from ictrl.methods.inputs import whole_number
-from ictrl.methods.ictrl import ICTRL
 from ictrl.memory.store import ClassMemory
+from ictrl.methods.base import DrawsFeatures
+from ictrl.methods.inputs import whole_number
+from ictrl.theory.statistics import spectrum
 
 OPPOSITE = 1e-3  # radians short of half a circle: between such features every great circle is as good as any other
 
 
 def walk(
-    learner: ICTRL, label: int, direction: int, steps: int = 7, sigmas: float = 3.0
+    learner: DrawsFeatures, label: int, direction: int, steps: int = 7, sigmas: float = 3.0
 ) -> UInt8[Tensor, "steps c h w"]:
     """Images of a class from −`sigmas` to +`sigmas` standard deviations around its mean, from memory alone.
 
@@ -43,7 +44,7 @@ def walk(
 
 
 def interpolate(
-    learner: ICTRL, start: UInt8[Tensor, "c h w"], end: UInt8[Tensor, "c h w"], steps: int = 9
+    learner: DrawsFeatures, start: UInt8[Tensor, "c h w"], end: UInt8[Tensor, "c h w"], steps: int = 9
 ) -> UInt8[Tensor, "steps c h w"]:
     """Images at equal distances on the great circle between the features of two images.
 
@@ -55,7 +56,7 @@ def interpolate(
 
 
 def nearest(
-    learner: ICTRL, images: UInt8[Tensor, "n c h w"], label: int, direction: int, n: int = 5
+    learner: DrawsFeatures, images: UInt8[Tensor, "n c h w"], label: int, direction: int, n: int = 5
 ) -> Int[Tensor, " n"]:
     """Positions of the images whose features lie nearest to a principal direction of a class, the nearest first.
 
@@ -75,7 +76,7 @@ def principal_directions(kept: ClassMemory) -> Float[Tensor, "r d"]:
     """
     n = kept.count.to(kept.mean.dtype)
     second_moment = (n - 1) * kept.covariance + n * torch.outer(kept.mean, kept.mean)
-    return _eigen(second_moment)[1][: len(kept.direction_means)]
+    return spectrum(second_moment)[1].T[: len(kept.direction_means)]
 
 
 def variation(kept: ClassMemory) -> tuple[Float[Tensor, " q"], Float[Tensor, "q d"]]:
@@ -83,9 +84,9 @@ def variation(kept: ClassMemory) -> tuple[Float[Tensor, " q"], Float[Tensor, "q 
 
     n features vary in n − 1 directions at most; there are no more.
     """
-    values, directions = _eigen(kept.covariance)
+    values, directions = kept.spectrum
     q = min(int(kept.count) - 1, len(values))
-    return values[:q].clamp(min=0).sqrt(), directions[:q]
+    return values[:q].sqrt(), directions.T[:q]
 
 
 def great_circle(start: Float[Tensor, " d"], end: Float[Tensor, " d"], steps: int) -> Float[Tensor, "steps d"]:
@@ -102,17 +103,6 @@ def great_circle(start: Float[Tensor, " d"], end: Float[Tensor, " d"], steps: in
         raise InputError("Expected images whose features are not opposite but got such: choose another of the two.")
     turned = torch.linspace(0, 1, steps, dtype=start.dtype, device=start.device)[:, None] * angle
     return turned.cos() * start + turned.sin() * normalize(across, dim=0)
-
-
-def _eigen(matrix: Float[Tensor, "d d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
-    """Eigenvalues, the largest first, and eigenvectors as rows, each with its largest entry positive.
-
-    An eigenvector's sign is arbitrary; so fixed, it is the same on every machine.
-    """
-    values, vectors = torch.linalg.eigh(matrix)
-    rows = vectors.T.flip(0)
-    largest = rows.gather(1, rows.abs().argmax(1, keepdim=True))
-    return values.flip(0), rows * largest.sign()
 
 
 def _among(direction: int, directions: int, label: int) -> int:

@@ -7,10 +7,11 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from torch import Tensor
 
-from ictrl.memory.classifiers import GaussianClassifier, Moments, NearestSubspace, classifier_of
 from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
+from ictrl.memory.classifiers import GaussianClassifier, NearestSubspace, classifier_of
 from ictrl.memory.store import Memory, form_class_memory
+from ictrl.theory.statistics import Moments
 
 
 def classes(seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -46,7 +47,7 @@ def test_predicts_the_class_of_the_smallest_residual() -> None:
 def test_memory_and_features_give_the_same_subspaces() -> None:
     Z, y = classes()
     memory = Memory({label: form_class_memory(Z[y == label], 3, 10) for label in (7, -1, 40)})
-    from_memory = NearestSubspace.from_moments(Moments.of_memory(memory), components=4)
+    from_memory = NearestSubspace.from_moments(Moments.of_classes(memory), components=4)
     from_features = NearestSubspace.from_moments(Moments.of_features(Z, y), components=4)
     assert torch.equal(from_memory.labels, from_features.labels)
     assert torch.allclose(from_memory.residuals(Z), from_features.residuals(Z))
@@ -84,7 +85,7 @@ def test_either_components_or_energy(components: int | None, energy: float | Non
 
 def test_an_empty_memory_is_refused() -> None:
     with pytest.raises(InputError, match="learn a task first"):
-        Moments.of_memory(Memory())
+        Moments.of_classes(Memory())
 
 
 def test_gaussians_of_their_own_are_quadratic_discriminants() -> None:

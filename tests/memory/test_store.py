@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ictrl.errors import InputError
-from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory, fit_transport, form_class_memory
+from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory, form_class_memory, merged
 
 
 def features(n: int, d: int, seed: int = 0) -> Tensor:
@@ -109,10 +109,10 @@ def test_memory_does_not_grow_with_the_number_of_images() -> None:
     assert form_class_memory(features(40, 8), 3, 6).nbytes == form_class_memory(features(4000, 8), 3, 6).nbytes
 
 
-def test_transport_equals_forming_memory_from_moved_features() -> None:
+def test_moving_equals_forming_memory_from_moved_features() -> None:
     Z = features(60, 6)
     W = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    moved = Memory({0: form_class_memory(Z, 3, 8)}).transported(W)[0]
+    moved = Memory({0: form_class_memory(Z, 3, 8)}).moved(W)[0]
     direct = form_class_memory(Z @ W.T, 3, 8)
     assert torch.allclose(moved.mean, direct.mean)
     assert torch.allclose(moved.covariance, direct.covariance)
@@ -122,28 +122,30 @@ def test_transport_equals_forming_memory_from_moved_features() -> None:
     assert int(moved.count) == 60
 
 
-def test_fit_transport_finds_a_linear_drift() -> None:
-    Z = features(500, 6)
-    W = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))).Q
-    found = fit_transport(Z, Z @ W.T, torch.full((500,), 1 / 500, dtype=torch.float64), ridge=1e-9)
-    assert torch.allclose(found, W, atol=1e-6)
+def test_merged_memory_has_the_moments_of_both_sets_and_directions_of_either() -> None:
+    one, other = features(30, 8, 1), features(90, 8, 2)
+    stored, seen = form_class_memory(one, 3, 6), form_class_memory(other, 3, 9)
+    both = merged(stored, seen, torch.Generator().manual_seed(0))
+    together = form_class_memory(torch.cat([one, other]), 3, 6)
+    assert int(both.count) == 120
+    assert torch.allclose(both.mean, together.mean)
+    assert torch.allclose(both.covariance, together.covariance)
+    assert both.direction_factors.shape == (3, 8, 8)  # as many rows as the larger rank
+    for mean, factor in zip(both.direction_means, both.direction_factors):
+        (origin,) = [kept for kept in (stored, seen) if (kept.direction_means == mean).all(1).any()]
+        index = int((origin.direction_means == mean).all(1).nonzero())
+        own = origin.direction_factors[index]
+        assert torch.allclose(factor.T @ factor, own.T @ own)
 
 
-def test_fit_transport_leaves_unseen_directions_where_they_were() -> None:
-    Z = features(500, 6)
-    Z[:, 4:] = 0
-    found = fit_transport(Z, 2 * Z, torch.full((500,), 1 / 500, dtype=torch.float64), ridge=1e-6)
-    assert torch.allclose(found[:4, :4], 2 * torch.eye(4, dtype=torch.float64), atol=1e-2)
-    assert torch.allclose(found[4:, 4:], torch.eye(2, dtype=torch.float64))
-
-
-def test_fit_transport_obeys_its_weights() -> None:
-    Z = features(200, 4)
-    after = torch.cat([Z[:100], 3 * Z[100:]])
-    first, second = torch.zeros(2, 200, dtype=torch.float64)
-    first[:100], second[100:] = 1, 1
-    assert torch.allclose(fit_transport(Z, after, first, 1e-9), torch.eye(4, dtype=torch.float64), atol=1e-6)
-    assert torch.allclose(fit_transport(Z, after, second, 1e-9), 3 * torch.eye(4, dtype=torch.float64), atol=1e-6)
+def test_directions_are_merged_with_the_odds_of_the_counts() -> None:
+    stored, seen = form_class_memory(features(25, 40, 1), 25, 6), form_class_memory(features(75, 40, 2), 25, 6)
+    generator = torch.Generator().manual_seed(0)
+    from_seen = 0
+    for _ in range(40):
+        both = merged(stored, seen, generator)
+        from_seen += int((both.direction_means == seen.direction_means).all(1).sum())
+    assert from_seen / 1000 == pytest.approx(0.75, abs=0.05)
 
 
 def test_state_round_trip_and_odd_states() -> None:
