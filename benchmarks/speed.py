@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,20 @@ import torch
 from rates import plain_rate
 from torch import Tensor, nn
 
-import ictrl.training.graphs
-import ictrl.training.game
-import ictrl.kernels
-from ictrl.config import AnchorsConfig
-from ictrl.experiment.run import run
-from ictrl.training.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
+from ictrl import ICTRLConfig, load_recipe, run
+from ictrl.kernels import plain_torch
 from ictrl.memory.store import Gaussians
 from ictrl.nets.dcgan import Decoder, Encoder
-from ictrl.theory.objectives import Terms
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder
+from ictrl.recipes.reader import recipe_with
+from ictrl.theory.objectives import Objective, Transcription, closed_loop, evaluate
+from ictrl.theory.statistics import class_layout
+from ictrl.training.game import Batch, Rules, decoder_step, encoder_step
+from ictrl.training.graphs import unrecorded
+from ictrl.training.loop import EpochReport, TaskHooks
 from ictrl.training.players import Players
-from ictrl.theory.rates import class_layout
-from ictrl.recipes.reader import load_recipe, recipe_with
+from ictrl.training.state import TrainingState
+from ictrl.training.task import GameTask, play_task
 
 DOCS = Path(__file__).parent.parent / "docs"
 IMAGES, SIDE, WIDTH, D = 10_000, 32, 64, 128
@@ -58,19 +59,15 @@ def step_flops(new: int, old: int, d: int = D, anchored: bool = False) -> float:
 @contextmanager
 def plain_path() -> Iterator[None]:
     """PyTorch's own operations, launched one by one."""
-    calls = ictrl.training.graphs.PLAIN_CALLS
-    ictrl.training.graphs.PLAIN_CALLS, ictrl.kernels.ENABLED = 10**9, False
-    try:
+    with plain_torch(), unrecorded():
         yield
-    finally:
-        ictrl.training.graphs.PLAIN_CALLS, ictrl.kernels.ENABLED = calls, True
 
 
-def players(precision: torch.dtype, d: int = D) -> Players:
-    generator = torch.Generator().manual_seed(0)
-    encoder, decoder = (kind(SIDE, 3, WIDTH, d, generator).cuda().eval() for kind in (Encoder, Decoder))
-    encoder.precision = decoder.precision = precision
-    return Players.pair(encoder, decoder, 1e-4, (0.5, 0.999))
+def pair(shape: tuple[int, int, int, int], precision: torch.dtype, seed: int, device: str) -> Players:
+    generator = torch.Generator().manual_seed(seed)
+    encoder, decoder = Encoder(*shape, generator), Decoder(*shape, generator)
+    networks = ImageEncoder(encoder, shape[-1], precision), ImageDecoder(decoder, precision)
+    return Players.pair(*(network.to(device).eval() for network in networks), 1e-4, (0.5, 0.999))
 
 
 def memory(classes: int, directions: int, d: int) -> Gaussians | None:
@@ -100,10 +97,13 @@ def measure(
     generator = torch.Generator().manual_seed(2)
     X = torch.randint(0, 256, (images, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator)
     y = (old + torch.arange(images) % new).cuda()
-    paper = load_recipe("paper-cifar10-5")
-    game = replace(paper.game, epochs=epochs, first_epochs=epochs, flips=True, batch=batch)
+    changed = {"epochs": epochs, "augmentation": {"mirror": True}}
+    later = {**changed, "batch": batch, "weights": {"distill_new": 5.0, "distill_replayed": 20.0} if anchored else {}}
+    settings = recipe_with(load_recipe("paper-cifar10-5"), {"method": {"first": changed, "later": later}}).method
+    assert isinstance(settings, ICTRLConfig)
+    stage = settings.later if old else settings.first
     rows = old * directions * samples
-    size = game.first_batch if not old else (rows * new if batch == "rule" else int(batch))
+    size = rows * new if stage.batch == "rule" else stage.batch
     steps = -(-images // size)
     times: list[float] = []
 
@@ -112,19 +112,13 @@ def measure(
         times.append(time.perf_counter())
 
     torch.cuda.reset_peak_memory_stats()
-    play(
-        players(precision, d),
-        X,
-        y,
-        old + new,
-        memory(old, directions, d),
-        samples=samples,
-        game=game,
-        objective=paper.objective,
-        anchors=AnchorsConfig(new=5.0, replayed=20.0) if anchored else paper.anchors,
-        generator=torch.Generator("cuda").manual_seed(3),
-        progress=progress,
-    )
+    players = pair((SIDE, 3, WIDTH, d), precision, seed=0, device="cuda")
+    optimisers = {"encoder": players.encoder_optimiser, "decoder": players.decoder_optimiser}
+    networks = {"encoder": players.encoder.backbone, "decoder": players.decoder.backbone}
+    state = TrainingState(networks, optimisers, torch.Generator("cuda").manual_seed(3))
+    task = GameTask(X, y, old + new, memory(old, directions, d), samples)
+    objective = closed_loop(vars(stage.weights), first=not old)
+    play_task(players, task, stage, settings.game, objective, state, TaskHooks(progress))
     seconds = statistics.median(after - before for before, after in pairwise(times[-max(2, epochs - 2) :]))
     flops = steps * step_flops(images // steps, rows, d, anchored and old > 0)
     return {
@@ -178,22 +172,22 @@ def where_the_time_goes(old: int, **settings: Any) -> dict[str, float]:
     return {kind: time / total for kind, time in shares.items()}
 
 
-def whole_run(tasks: int, **game: Any) -> dict[str, Any]:
+def whole_run(tasks: int, first_epochs: int = 400, **later: Any) -> dict[str, Any]:
     """A run with all that belongs to it: reading, floors, evaluation under both protocols, checkpoints."""
-    recipe = recipe_with(
-        load_recipe(f"paper-cifar10-{tasks}"),
-        {"game": {"first_epochs": 400, "flips": True, **game}, "memory": {"neighbours": 40, "samples": SAMPLES}},
-    )
+    mirror = {"augmentation": {"mirror": True}}
+    stages = {"first": {"epochs": first_epochs, **mirror}, "later": {**later, **mirror}}
+    memory = {"neighbours": 40, "samples": SAMPLES}
+    recipe = recipe_with(load_recipe(f"paper-cifar10-{tasks}"), {"method": {**stages, "memory": memory}})
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "random.npz"
         generator = np.random.default_rng(0)
         x_train, x_test = (generator.integers(256, size=(n, SIDE, SIDE, 3), dtype=np.uint8) for n in (50_000, 10_000))
         np.savez(file, x_train=x_train, y_train=np.arange(50_000) % 10, x_test=x_test, y_test=np.arange(10_000) % 10)
-        recipe = recipe_with(recipe, {"data": {"name": "npz", "root": str(file)}})
+        recipe = recipe_with(recipe, {"stream": {"dataset": "npz", "root": str(file)}})
         start = time.perf_counter()
-        results, _ = run(recipe, Path(folder) / "run")
+        results = run(recipe, Path(folder) / "run").results
         seconds = time.perf_counter() - start
-    return {"tasks": tasks, "first_epochs": recipe.game.first_epochs, "whole": seconds, **results["seconds"]}
+    return {"tasks": tasks, "first_epochs": first_epochs, "whole": seconds, **results.seconds}
 
 
 def gpu_figures() -> dict[str, Any]:
@@ -206,7 +200,7 @@ def gpu_figures() -> dict[str, Any]:
     measure(2, epochs=4)  # compiles the kernels
     five = (0, 2, 4, 6, 8)
     found["five tasks"] = [measure(old) for old in five]
-    found["five tasks, anchors"] = [measure(old, anchored=True) for old in five[1:]]
+    found["five tasks, distillation"] = [measure(old, anchored=True) for old in five[1:]]
     found["ten tasks"] = [measure(old, new=1, images=IMAGES // 2) for old in range(10)]
     found["batch of 4000"] = [measure(4, images=12_000, batch=4000)]
     found["kinds of work"] = where_the_time_goes(4, images=12_000, batch=4000)
@@ -273,9 +267,9 @@ def document(found: dict[str, Any]) -> str:
             f"The same game in plain PyTorch, launched operation by operation: {theirs:.1f} ms, "
             f"{theirs / ours:.1f} times as long.",
             "",
-            "With anchors, as the `best-…` recipes have them:",
+            "With feature distillation, as the `best-…` recipes have it:",
             "",
-            *table(found["five tasks, anchors"], old, peak),
+            *table(found["five tasks, distillation"], old, peak),
             "",
             "## In ten tasks: 5,000 new images a task",
             "",
@@ -289,7 +283,7 @@ def document(found: dict[str, Any]) -> str:
             "|---|---|---|---|---|",
             *(
                 f"| {run['tasks']} | {run['whole']:.1f} | {run['learn']:.1f} | {run['evaluate']:.1f} | "
-                f"{run['floor']:.1f} |"
+                f"{run.get('floors', run.get('floor', 0)):.1f} |"
                 for run in found["whole runs"]
             ),
             "",
@@ -342,70 +336,77 @@ def document(found: dict[str, Any]) -> str:
 # On a CPU
 
 
-def plain_terms(Z: Tensor, Z_hat: Tensor, y: Tensor, classes: int, old_classes: int) -> Terms:
-    """The same terms, class by class, differentiated by autograd."""
+def plain_objective(y: Tensor, classes: int, lambda_new: float, gamma_old: float) -> Objective:
+    """The same losses, class by class, differentiated by autograd."""
 
-    def reduction(Z: Tensor) -> Tensor:
+    def saved(Z: Tensor) -> Tensor:
         return plain_rate(Z) - sum(len(Z[y == j]) / len(Z) * plain_rate(Z[y == j]) for j in range(classes))
 
-    distance = [
-        plain_rate(torch.cat([Z[y == j], Z_hat[y == j]]))
-        - 0.5 * plain_rate(Z[y == j])
-        - 0.5 * plain_rate(Z_hat[y == j])
-        for j in range(classes)
-    ]
-    new, old = torch.stack(distance[old_classes:]).sum(), torch.stack(distance[:old_classes]).sum()
-    return Terms(reduction(Z), reduction(Z_hat), distance_new=new, distance_old=old)
+    def apart(seen: Transcription, among: range) -> Tensor:
+        pairs = [(seen.Z[y == j], seen.Z_hat[y == j]) for j in among]
+        return torch.stack(
+            [plain_rate(torch.cat(both)) - 0.5 * plain_rate(both[0]) - 0.5 * plain_rate(both[1]) for both in pairs]
+        ).sum()
+
+    def reduction(seen: Transcription) -> Tensor:
+        return saved(seen.Z)
+
+    def reduction_hat(seen: Transcription) -> Tensor:
+        return saved(seen.Z_hat)
+
+    def distance_new(seen: Transcription) -> Tensor:
+        return apart(seen, range(seen.old_classes, classes))
+
+    def distance_old(seen: Transcription) -> Tensor:
+        return apart(seen, range(seen.old_classes))
+
+    encoder = {reduction: -1.0, reduction_hat: -1.0, distance_new: -lambda_new, distance_old: gamma_old}
+    decoder = {reduction: 1.0, reduction_hat: 1.0, distance_new: lambda_new, distance_old: gamma_old}
+    return Objective(encoder, decoder)
 
 
 def digits_step(rounds: int) -> dict[str, float]:
     """Seconds of a step of the digits' last task: ours, and with plain rates and PyTorch's usual memory layout."""
-    recipe = load_recipe("digits")
-    network, r, m = recipe.network, recipe.memory.directions, recipe.memory.samples
-    old, rules = 8, Rules(recipe.objective, AnchorsConfig(new=0.0, replayed=0.0), None)
-    generator = torch.Generator().manual_seed(0)
-    shape = (network.image_size, network.channels, network.width, network.feature_dim)
+    settings = load_recipe("digits").method
+    assert isinstance(settings, ICTRLConfig)
+    network, r, m = settings.network, settings.memory.directions, settings.memory.samples
+    weights = {"lambda_new": settings.later.weights.lambda_new, "gamma_old": settings.later.weights.gamma_old}
+    old, d, generator = 8, network.feature_dim, torch.Generator().manual_seed(0)
+    shape = (network.image_size, network.channels, network.width, d)
     X = torch.rand(288, network.channels, network.image_size, network.image_size, generator=generator) * 2 - 1
-    Z_old = nn.functional.normalize(torch.randn(old * r * m, network.feature_dim, generator=generator), dim=1)
+    Z_old = nn.functional.normalize(torch.randn(old * r * m, d, generator=generator), dim=1)
     y = torch.cat([old + torch.arange(len(X)) % 2, torch.arange(old).repeat_interleave(r * m)])
+    losses = {"ours": closed_loop(weights, first=False), "plain": plain_objective(y, old + 2, **weights)}
 
-    def side(plain: bool) -> Callable[[], None]:
-        random = torch.Generator().manual_seed(1)
-        pair = [kind(*shape, random).eval() for kind in (Encoder, Decoder)]
-        if plain:
-            pair = [network.to(memory_format=torch.contiguous_format) for network in pair]
-        both = Players.pair(*pair, 1e-4, (0.5, 0.999))
+    Z, Z_hat = (nn.functional.normalize(torch.randn(len(y), d, generator=generator)) for _ in range(2))
+    layout = class_layout(y, old + 2, d)
+    seen = Transcription(Z, Z_hat, X, layout, old, len(X), settings.game.eps_sq, Z_old)
+    values = [evaluate(losses[name].encoder, seen)[1].values() for name in ("ours", "plain")]
+    for value, plainly in zip(*values, strict=True):
+        assert torch.allclose(value, plainly, rtol=1e-3), "the two sides disagree"
+
+    def side(name: str) -> Callable[[], None]:
+        players = pair(shape, torch.float32, seed=1, device="cpu")
+        if name == "plain":
+            for network in (players.encoder, players.decoder):
+                network.to(memory_format=torch.contiguous_format)
+        rules = Rules(losses[name], settings.game.eps_sq)
 
         def step() -> None:
-            batch = Batch(X, None, Z_old, None, class_layout(y, old + 2, network.feature_dim), old)
-            encoder_step(both, batch, rules)
-            decoder_step(both, batch, rules)
+            batch = Batch(X, None, Z_old, None, class_layout(y, old + 2, d), old)
+            encoder_step(players, batch, rules)
+            decoder_step(players, batch, rules)
 
         return step
 
-    ours = ictrl.training.game.transcription_terms
-    Z, Z_hat = (
-        nn.functional.normalize(torch.randn(len(y), network.feature_dim, generator=generator)) for _ in range(2)
-    )
-    layout = class_layout(y, old + 2, network.feature_dim)
-    for value, plainly in zip(
-        ours(Z, Z_hat, layout, old, recipe.objective.eps_sq).named().values(),
-        plain_terms(Z, Z_hat, y, old + 2, old).named().values(),
-    ):
-        assert torch.allclose(value, plainly, rtol=1e-3), "the two sides disagree"
-    sides, seconds = {"ours": side(plain=False), "plain": side(plain=True)}, {"ours": [], "plain": []}
+    sides = {name: side(name) for name in losses}
+    seconds: dict[str, list[float]] = {name: [] for name in losses}
     for turn in range(rounds + 1):
         for name, step in sides.items():
-            ictrl.training.game.transcription_terms = (
-                ours
-                if name == "ours"
-                else lambda Z, Z_hat, layout, old_classes, eps_sq: plain_terms(Z, Z_hat, y, old + 2, old_classes)
-            )
             start = time.perf_counter()
             step()
             if turn:  # the first one warms up
                 seconds[name].append(time.perf_counter() - start)
-    ictrl.training.game.transcription_terms = ours
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 

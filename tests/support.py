@@ -18,6 +18,10 @@ from ictrl.config import (
     RunConfig,
     WeightsConfig,
 )
+from ictrl.memory.store import Gaussians, Memory, form_class_memory
+from ictrl.nets.dcgan import Decoder, Encoder
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, to_float
+from ictrl.training.players import Players
 
 NO_DISTILLATION = WeightsConfig(lambda_new=10.0)
 """Weights of later tasks by the paper's method alone."""
@@ -68,6 +72,21 @@ def pictures(labels: list[int], each: int = 20, seed: int = 0) -> tuple[Tensor, 
         targets += [label] * each
     order = random.permutation(len(targets))
     return torch.from_numpy(np.concatenate(images)[order]), torch.tensor(targets)[order]
+
+
+def tiny_players(learning_rate: float = 1e-3, seed: int = 0) -> Players:
+    """The networks of `tiny_recipe`, untrained, each with its optimiser."""
+    generator = torch.Generator().manual_seed(seed)
+    encoder, decoder = (kind(8, 1, 8, 16, generator).eval() for kind in (Encoder, Decoder))
+    return Players.pair(ImageEncoder(encoder, 16), ImageDecoder(decoder), learning_rate, (0.5, 0.999))
+
+
+def tiny_memory(encoder: ImageEncoder) -> Gaussians:
+    """What the encoder would remember of the pictures of classes 0 and 1: three directions each."""
+    images, labels = pictures([0, 1])
+    with torch.no_grad():
+        Z = encoder(to_float(images))
+    return Memory({label: form_class_memory(Z[labels == label], 3, 5) for label in (0, 1)}).gaussians()
 
 
 SHORT = """

@@ -6,16 +6,16 @@ import pytest
 import torch
 from support import NO_ANCHORS, pictures, tiny_recipe
 
-from ictrl.training.graphs import Captured
 from ictrl.config import AnchorsConfig, GameConfig, ObjectiveConfig
 from ictrl.errors import NonFiniteError
-from ictrl.training.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
 from ictrl.memory.store import Gaussians, Memory, form_class_memory
 from ictrl.nets.dcgan import Decoder, Encoder, to_float
 from ictrl.theory.objectives import decoder_objective, encoder_objective
-from ictrl.training.players import Players
 from ictrl.theory.rates import class_layout
+from ictrl.training.game import Batch, EpochReport, Rules, decoder_step, encoder_step, play
+from ictrl.training.graphs import Captured
 from ictrl.training.loader import shown
+from ictrl.training.players import Players
 
 D = 16
 OBJECTIVE = ObjectiveConfig(lambda_new=3.0, lambda_first=0.7)
@@ -291,7 +291,9 @@ def test_batches_are_equal_and_no_larger_than_asked(
 ) -> None:
     """40 images; the rule gives 3 directions · 4 samples · 2 old · 2 new = 48."""
     sizes: list[int] = []
-    monkeypatch.setattr("ictrl.training.game.shown", lambda pixels, *how: sizes.append(len(pixels)) or shown(pixels, *how))
+    monkeypatch.setattr(
+        "ictrl.training.game.shown", lambda pixels, *how: sizes.append(len(pixels)) or shown(pixels, *how)
+    )
     play_second_task(replace(GAME, batch=batch_size, epochs=1))
     assert sizes == [40 // steps] * steps
 

@@ -31,10 +31,16 @@ def recipe_names() -> list[str]:
 def packaged_names(folder: str) -> list[str]:
     """Names of the TOML files in that folder of the package, 5 before 10."""
     files = resources.files("ictrl").joinpath(folder).iterdir()
-    names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
-    return sorted(
-        names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
-    )
+    return sorted((file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")), key=by_number)
+
+
+def by_number(name: str) -> list[int | str]:
+    """A key that sorts names with 5 before 10.
+
+    >>> sorted(["mnist-10", "mnist-5"], key=by_number)
+    ['mnist-5', 'mnist-10']
+    """
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str, Any]:
@@ -112,11 +118,15 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
     if base not in recipe_names() and Path(base).suffix == ".toml":
         base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
     inherited = _read_recipe(base, (*heirs, name))
-    new, old = (part.get("method", {}) for part in (table, inherited))
+    return _changed({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
+
+
+def _changed(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """The table over its base. Another method than the base's takes over the settings that both have."""
+    new, old = (part.get("method", {}) for part in (table, base))
     if isinstance(new, dict) and new.get("name") in METHODS and new["name"] != old.get("name", Recipe().method.name):
-        # another method takes over the settings that both have
-        inherited["method"] = _known(METHODS[new["name"]](), old)
-    return _merged({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
+        base = {**base, "method": _known(METHODS[new["name"]](), old)}
+    return _merged(base, table)
 
 
 def _known(config: Any, table: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +175,7 @@ def recipe_with(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
     >>> recipe_with(load_recipe("digits"), {"method": {"later": {"epochs": 3}}}).method.later.epochs
     3
     """
-    return recipe_from_table(_merged(recipe_to_table(recipe), settings))
+    return recipe_from_table(_changed(recipe_to_table(recipe), settings))
 
 
 def differences(one: Recipe, other: Recipe) -> list[str]:

@@ -58,7 +58,7 @@ class TrainingState:
     def restore(self, copied: list[Any]) -> None:
         """Everything as it was when it was copied, networks out of training mode, no task in progress."""
         for part, state in zip(self._parts, copied):
-            part.load_state_dict(state)
+            part.load_state_dict(copy.deepcopy(state))  # an optimiser would go on with the very tensors it is given
         for network in self.networks.values():
             network.eval()
         self.ema = None

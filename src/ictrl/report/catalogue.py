@@ -1,0 +1,88 @@
+"""The catalogue of figures: what the report can show, and how a figure enters it.
+
+A figure is a function from a run's record to a chart, or to None where the run does not have the numbers. It enters
+itself, so that a new one is a new file in `report/figures/` and nothing else:
+
+    @figure(section="accuracy", order=30)
+    def hardest_task(run: RunRecord) -> Figure | None:
+        ...
+
+Its name is the function's: the file of this one is `hardest-task.svg`. Outside of the package it needs only to be
+imported before a report is written.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from matplotlib.figure import Figure as Drawing
+
+from ictrl.errors import InputError
+from ictrl.report.record import RunRecord
+from ictrl.report.thumbnails import PictureTable
+
+SECTIONS = ("accuracy", "confusion", "structure", "pictures", "review", "cost")
+"""Parts of the page about a run, in this order."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with what one should know to read it."""
+
+    title: str
+    caption: str
+    alt: str
+    """what is to be seen, in words, for those who cannot"""
+    drawing: Drawing
+    """by matplotlib: `plots` has charts in the house style, `canvas` an empty one"""
+
+
+FigureOf = Callable[[RunRecord], Figure | PictureTable | None]
+ComparisonOf = Callable[[Sequence[RunRecord]], Figure | None]
+Function = TypeVar("Function", FigureOf, ComparisonOf)
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Function]):
+    """A figure as the catalogue has it."""
+
+    section: str
+    order: int
+    name: str
+    draw: Function
+
+
+FIGURES: list[Entry[FigureOf]] = []
+"""Figures of one run."""
+COMPARISONS: list[Entry[ComparisonOf]] = []
+"""Figures of several runs side by side."""
+
+
+def figure(section: str, order: int = 100) -> Callable[[FigureOf], FigureOf]:
+    """Enter a figure of one run, in a section of the page; within it, those of lower order come first."""
+    if section not in SECTIONS:
+        raise InputError(f"Expected a section of the report ({', '.join(SECTIONS)}) but got {section!r}.")
+
+    def enter(function: FigureOf) -> FigureOf:
+        _enter(FIGURES, section, order, function)
+        return function
+
+    return enter
+
+
+def comparison(order: int = 100) -> Callable[[ComparisonOf], ComparisonOf]:
+    """Enter a figure of several runs, which is drawn where a page has more than one."""
+
+    def enter(function: ComparisonOf) -> ComparisonOf:
+        _enter(COMPARISONS, "comparison", order, function)
+        return function
+
+    return enter
+
+
+def _enter(catalogue: list[Entry[Function]], section: str, order: int, function: Function) -> None:
+    name = function.__name__.replace("_", "-")
+    if name in {entry.name for entry in (*FIGURES, *COMPARISONS)}:
+        raise InputError(f"Expected a figure of a new name but there is a {name!r} already: name the function otherwise.")
+    catalogue.append(Entry(section, order, name, function))
+    catalogue.sort(key=lambda entry: ([*SECTIONS, section].index(entry.section), entry.order))

@@ -1,0 +1,163 @@
+"""A run as its report needs it: everything its folder has, and for what it has not, the reason."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import UInt8
+from torch import Tensor
+
+from ictrl.config import Recipe
+from ictrl.errors import InputError
+from ictrl.experiment.results import Results
+from ictrl.experiment.run_folder import RunFolder
+from ictrl.experiment.sheets import read_sheet
+from ictrl.memory.store import Memory
+from ictrl.methods.base import LEARNERS, Draws, KeepsMoments, Learner
+from ictrl.report.words import printable
+
+Sheet = dict[int, UInt8[Tensor, "_ shown side side"]]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What figures are drawn from: the results of a run, its newest learner, and the pictures put aside."""
+
+    path: Path
+    name: str
+    """what the page calls the run"""
+    recipe: Recipe
+    results: Results
+    learner: Learner[Any] | None
+    """the newest; None if no checkpoint can be read"""
+    originals: Sheet
+    """a few test images of each class"""
+    reconstructed: dict[int, Sheet]
+    """the same after each task, counted from 1, as the learner drew them then"""
+    review: dict[str, Any] | None
+    """what review.json holds; None where nothing was reviewed"""
+    notes: list[str] = field(default_factory=list)
+    """what the page has to say about missing or odd files"""
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return self.recipe.method.name
+
+    @property
+    def keeps_images(self) -> bool:
+        """Whether the method keeps training images."""
+        return LEARNERS[self.method].keeps_images
+
+    @property
+    def keeps_moments(self) -> bool:
+        """Whether the method keeps class moments, be there a learner that can be read or not."""
+        return issubclass(LEARNERS[self.method], KeepsMoments)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the method draws images, be there a learner that can be read or not."""
+        return issubclass(LEARNERS[self.method], Draws)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The stored moments of every class; None if the method keeps none, or no learner can be read."""
+        return self.learner.class_memory() if isinstance(self.learner, KeepsMoments) else None
+
+    @cached_property
+    def table(self) -> dict[str, Any]:
+        """The results under the names that results.json has."""
+        return self.results.to_table()
+
+    @property
+    def done(self) -> int:
+        """Tasks learned and measured."""
+        return self.results.done
+
+    @property
+    def tasks(self) -> list[list[int]]:
+        """Labels of each task that was measured."""
+        return self.results.tasks[: self.done]
+
+    @property
+    def classes(self) -> list[int]:
+        """Labels measured so far, in the order of learning."""
+        return [label for task in self.tasks for label in task]
+
+    @property
+    def classes_learned(self) -> list[int]:
+        """How many classes were learned after each task."""
+        return list(accumulate(len(task) for task in self.tasks))
+
+    def class_name(self, label: int) -> str:
+        """What a class is called."""
+        return printable(self.results.class_names.get(label, str(label)))
+
+    def class_names(self, labels: Sequence[int]) -> list[str]:
+        """What classes are called."""
+        return [self.class_name(label) for label in labels]
+
+
+def read_runs(paths: Sequence[Path]) -> list[RunRecord]:
+    """The runs, each under the name of its folder or, where two folders have the same, its path."""
+    if not paths:
+        raise InputError("Expected at least one run but got none: name the folders of runs.")
+    places = [path.resolve() for path in paths]
+    for i, place in enumerate(places):
+        if place in places[:i]:
+            raise InputError(f"Expected each run once but {paths[i]} is named twice: leave one out.")
+    names = [place.name for place in places]
+    return [read_run(path, name if names.count(name) == 1 else str(path)) for path, name in zip(paths, names)]
+
+
+def read_run(path: Path, name: str) -> RunRecord:
+    """One run, under a name."""
+    folder = RunFolder.existing(path)
+    recipe, position = folder.recipe(), folder.position("cpu")
+    if not folder.results.exists():
+        if not position.done:
+            folder.learned("cpu")  # says what to do
+        raise InputError(f"Expected results.json in {path} but there is none: `ictrl resume {path}` writes it.")
+    results = Results.read(folder.results)
+    notes = [*position.warnings]
+    if position.done and position.done != results.done:
+        notes.append(
+            f"Accuracies are those after task {results.done}; structure and replayed pictures are those of the newest "
+            f"learner that can be read, after task {position.done}."
+        )
+    originals, reconstructed = {}, {}
+    try:
+        originals = read_sheet(folder.sheets.originals) if folder.sheets.originals.exists() else {}
+        for number in range(1, results.done + 1):
+            if folder.sheets.after_task(number).exists():
+                reconstructed[number] = read_sheet(folder.sheets.after_task(number))
+    except InputError as error:
+        notes.append(str(error))
+    return RunRecord(
+        path,
+        printable(name),
+        recipe,
+        results,
+        position.learner if position.done else None,
+        originals,
+        reconstructed,
+        _read_review(path / "review.json"),
+        notes,
+    )
+
+
+def _read_review(path: Path) -> dict[str, Any] | None:
+    """Cycles of review, if there were any; of an older version too, in which distillation was called anchors."""
+    if not path.exists():
+        return None
+    try:
+        found = dict(json.loads(path.read_text(encoding="utf-8")))
+        found["cycles"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"{type(error).__name__} {error}".splitlines()[0]
+        raise InputError(f"Expected what ictrl wrote in {path} but could not read it: {reason}.") from None
+    return {"distillation": found.get("anchors", 1.0), **found}
