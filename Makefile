@@ -1,13 +1,14 @@
 # make demo   learn ten digits in five tasks and write a report, from a fresh clone: half a minute after the setup
-# make test   lint, types and the whole test suite
+# make test   lint, types, the whole test suite and the documentation site
 # make bench  speed, as ratios within one run
 # Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := build/site-docs
 
-.PHONY: help demo test lint format bench results docs clean
+.PHONY: help demo test lint format bench results docs site clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -19,6 +20,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once, a minute or two) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt hatchling
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+# What only development needs; not for the demo.
+$(VENV)/developing: $(VENV)/installed
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
@@ -26,19 +32,19 @@ demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing a
 	@$(BIN)/ictrl run digits
 
 # Triton comes with PyTorch for GPUs; without one it is needed to test the GPU kernels, number by number, on the CPU.
-$(VENV)/triton: $(VENV)/installed
+$(VENV)/triton: $(VENV)/developing
 	@$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install -qq --no-deps triton==3.9.0 || echo "There is no Triton for this machine: the tests of the GPU kernels are skipped." >&2
 	@touch $@
 
-test: lint $(VENV)/triton ## lint, types and every test
+test: lint $(VENV)/triton site ## lint, types, every test, and the site without a warning
 	@$(BIN)/python -m pytest -q
 
-lint: $(VENV)/installed ## style and types
+lint: $(VENV)/developing ## style and types
 	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 
-format: $(VENV)/installed ## rewrite the code in the house style
+format: $(VENV)/developing ## rewrite the code in the house style
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
@@ -46,11 +52,14 @@ bench: $(VENV)/installed ## speed of the rates and of a step, as ratios within o
 	@$(BIN)/python benchmarks/rates.py
 	@$(BIN)/python benchmarks/speed.py
 
-results: $(VENV)/installed ## run the published recipes again and rewrite the tables and the picture in the README
-	@$(BIN)/python benchmarks/results.py
+results: $(VENV)/installed ## run the published digits again and rewrite the tables of README and docs
+	@$(BIN)/python experiments/publish.py
 
-docs: $(VENV)/installed ## record what every command prints, for docs/commands.md
-	@$(BIN)/python benchmarks/commands.py
+docs: $(VENV)/developing ## record what every command prints, for docs/commands.md
+	@$(BIN)/python experiments/record_commands.py
+
+site: $(VENV)/developing ## build the documentation into build/site-docs; warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(SITE)
 
 clean: ## remove what was set up; runs/ stays
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,15 +1,14 @@
 """Your own backbone: any two modules of the stated shapes take the place of the paper's networks.
 
-    python examples/own_backbone.py
+python examples/own_backbone.py
 """
 
 from torch import nn
 
-from ictrl import ICTRL, load_dataset, load_recipe, split_tasks
-from ictrl.recipes.reader import recipe_with
+from ictrl import ICTRL, load_dataset, load_recipe, recipe_with, split_tasks
 
-network = {"image_size": 8, "channels": 1, "feature_dim": 32}
-recipe = recipe_with(load_recipe("digits"), {"method": {"network": network}, "stream": {"tasks": 2}})
+method = {"network": {"image_size": 8, "feature_dim": 32}, "first": {"epochs": 20}, "later": {"epochs": 10}}
+recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"tasks": 2}})
 
 encoder = nn.Sequential(  # images (n, 1, 8, 8) in [-1, 1] to features (n, 32); the learner adds unit length
     nn.Conv2d(1, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU(),

@@ -7,9 +7,8 @@ In the library it would be a file in `data/readers/`.
 
 import numpy as np
 
-from ictrl import ICTRL, Dataset, StreamConfig, load_dataset, load_recipe, split_tasks
+from ictrl import ICTRL, Dataset, StreamConfig, load_dataset, load_recipe, recipe_with, split_tasks
 from ictrl.data import register_dataset
-from ictrl.recipes.reader import recipe_with
 
 
 @register_dataset("stripes", "stripes in ten directions, drawn by a formula", classes=10, side=16, channels=1)
@@ -24,8 +23,8 @@ def read_stripes(stream, image_size, channels):
     return Dataset.from_arrays("stripes", images[~test], labels[~test], images[test], labels[test])
 
 
-changed = {"method": {"network": {"width": 16}}, "stream": {"dataset": "stripes", "tasks": 2}}
-recipe = recipe_with(load_recipe("digits"), changed)
+method = {"network": {"width": 8}, "first": {"epochs": 10}, "later": {"epochs": 5}}
+recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"dataset": "stripes", "tasks": 2}})
 learner = ICTRL(recipe)
 dataset = load_dataset(StreamConfig(dataset="stripes"), image_size=16, channels=1)
 for task in split_tasks(dataset, recipe.stream):

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import torch
 
-from ictrl import Learner, MethodConfig, load_recipe, run
-from ictrl.recipes.reader import recipe_with
+from ictrl import Learner, MethodConfig, load_recipe, recipe_with, run
 from ictrl.training.state import TrainingState
 
 

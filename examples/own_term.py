@@ -6,8 +6,7 @@ the learner from outside.
     python examples/own_term.py
 """
 
-from ictrl import ICTRL, load_dataset, load_recipe, split_tasks
-from ictrl.recipes.reader import recipe_with
+from ictrl import ICTRL, load_dataset, load_recipe, recipe_with, split_tasks
 from ictrl.theory.objectives import Objective, closed_loop
 
 SPARSITY = 2.0
@@ -23,8 +22,8 @@ def objective(weights, first):
     return Objective({**encoder, sparsity: SPARSITY}, decoder)  # the encoder pays for it: both players minimise
 
 
-network = {"image_size": 8, "width": 16}
-recipe = recipe_with(load_recipe("digits"), {"method": {"network": network}, "stream": {"tasks": 2}})
+method = {"network": {"image_size": 8, "width": 16}, "first": {"epochs": 20}, "later": {"epochs": 10}}
+recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"tasks": 2}})
 learner = ICTRL(recipe, objective=objective)
 dataset = load_dataset(recipe.stream, image_size=8, channels=1)
 norms = []

@@ -34,7 +34,7 @@ README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
 REACHED = ROOT / "src" / "ictrl" / "recipes" / "reached.json"
 EXPERIMENTS = ROOT / "docs" / "experiments.md"
-END = "<!-- end of results -->"
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 HEAD = [
     "| recipe | memory | reencoded | untrained floor, reencoded | forgetting, memory | learning |",
     "|---|---|---|---|---|---|",
@@ -74,27 +74,39 @@ def digits_runs() -> dict[str, list[Results]]:
     return {name: [Results.from_table(found) for found in runs] for name, runs in published["runs"].items()}
 
 
-def digits_table() -> str:
-    published = digits_runs()
-    rows = [row(name, runs) for name, runs in published.items()]
-    note = (
-        f"Accuracy after the last task ± deviation / average over tasks. {conditions(published['digits'])}. "
-        "Every figure is in [docs/results/digits.json](docs/results/digits.json), written by `make results`."
-    )
-    return "\n".join([*HEAD, *rows, "", note])
+README_LINES = {
+    "table1": (
+        "MNIST, 5 tasks, for memory",
+        "MNIST, 10 tasks, for memory",
+        "CIFAR-10, 5 tasks, for memory",
+        "CIFAR-10, 10 tasks, for memory",
+    ),
+    "cifar100": ("CIFAR-100, 10 tasks, for memory", "CIFAR-100, 20 tasks, for memory"),
+}
 
 
-def readme_table(name: str) -> str:
-    """A study's table for the README: both protocols between the paper's figures and the floors."""
-    study, found = load_study(name), read_published(RESULTS / name)
+def readme_table() -> str:
+    """The best recipes' rows for the README: both protocols between the paper's figures and the floors."""
+    lines, found = [], {}
+    for name, labels in README_LINES.items():
+        study, published = load_study(name), read_published(RESULTS / name)
+        lines += [line for line in study.lines if line.label in labels]
+        found |= {label: published[label] for label in labels}
     columns = [column for column in COLUMNS if column not in ("replay", "learning", "seeds")]
+    rows = table(Study("readme", "", tuple(lines)), found, columns).replace(", for memory", "")
+    runs = [results for group in found.values() for results in group]
     note = (
-        "Accuracy after the last task ± deviation / average over tasks. "
-        f"{conditions([r for runs in found.values() for r in runs])}. "
-        "All results are in [docs/results.md](docs/results.md), and every figure in a file a run in "
-        "[docs/results](docs/results)."
+        f"Accuracy after the last task ± deviation / average over tasks, test images. {conditions(runs)} (CIFAR-100: "
+        "seed 0). Recipes `best-…`; every figure is in a file in [docs/results](docs/results)."
     )
-    return "\n".join([table(study, found, columns), "", note])
+    return "\n".join([rows, "", note])
+
+
+def digits_table() -> str:
+    """The digits by both recipes, for docs/results.md."""
+    published = digits_runs()
+    note = f"Accuracy on test images; {conditions(published['digits'])}. Written by `make results`."
+    return "\n".join([*HEAD, *(row(name, runs) for name, runs in published.items()), "", note])
 
 
 def page() -> str:
@@ -114,7 +126,8 @@ def page() -> str:
         "the runs that another study made of the same recipe and seeds.",
         *repeats(),
     ]
-    return "\n".join([*parts, *sections(chosen_by=False), *reviews(RESULTS / "review")]) + "\n"
+    digits = ["", "## digits", "", "The ten digits that scikit-learn carries, in five tasks.", "", digits_table()]
+    return "\n".join([*parts, *digits, *sections(chosen_by=False), *reviews(RESULTS / "review")]) + "\n"
 
 
 def experiments() -> str:
@@ -317,14 +330,10 @@ def reached() -> dict[str, Any]:
 
 
 def with_tables(readme: str) -> str:
-    """The README with every table between its markers."""
-    tables = {"digits": digits_table(), **{name: readme_table(name) for name in ("table1", "cifar100")}}
-    for name, found in tables.items():
-        begin = f"<!-- results: {name} -->"
-        before, rest = readme.split(begin)
-        _, after = rest.split(END, 1)
-        readme = f"{before}{begin}\n{found}\n{END}{after}"
-    return readme
+    """The README with its table between the markers."""
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END, 1)
+    return f"{before}{BEGIN}\n{readme_table()}\n{END}{after}"
 
 
 def run_digits(seeds: list[int]) -> None:

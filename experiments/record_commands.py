@@ -1,6 +1,6 @@
 """Records what every command prints, for docs/commands.md.
 
-    make docs                        or: python benchmarks/commands.py
+    make docs                        or: python experiments/record_commands.py
 
 The commands are run in an empty folder, one after another, as a user would; what they print is written down as it is.
 """
@@ -37,21 +37,30 @@ SECTIONS = {
         "ictrl fidelity runs/digits --images 50 --json",
     ],
     "Pictures of your own": [
-        "ictrl data show pictures --data.root shapes --data.task-sizes 2 1",
-        "ictrl run pictures --data.root shapes --data.task-sizes 2 1 --out runs/shapes",
+        "ictrl data show pictures --stream.root shapes --stream.task-sizes 2 1",
+        "ictrl run pictures --stream.root shapes --stream.task-sizes 2 1 --out runs/shapes",
         "ictrl predict runs/shapes new/first.png new/second.jpg",
         "ictrl predict runs/shapes new/first.png --json",
         "ictrl reconstruct runs/shapes new/first.png new/second.jpg -o seen.png",
         "ictrl interpolate runs/shapes new/first.png new/second.jpg -o way.png",
         "ictrl report runs/digits runs/shapes -o both.html",
     ],
-    "Where the time goes": ["ictrl run digits --profile --data.tasks 2 --out runs/profile"],
+    "Where the time goes": ["ictrl run digits --profile --stream.tasks 2 --out runs/profile"],
+    "Other methods": [
+        "ictrl run frozen-digits --out runs/frozen",
+        "ictrl run finetune-digits --out runs/finetune",
+        "ictrl run joint-digits --out runs/joint",
+        "ictrl report runs/digits runs/frozen runs/finetune runs/joint -o methods.html",
+    ],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
-    "Data and recipes": ["ictrl data list", "ictrl data show best-cifar10-5 --data.limit 2", "ictrl recipes"],
+    "Data and recipes": ["ictrl data list", "ictrl data show best-cifar10-5 --stream.limit 2", "ictrl recipes"],
+    "Files of an earlier version": ["ictrl run old.toml", "ictrl migrate old.toml", "ictrl migrate old.toml"],
     "Mistakes": [
+        "ictrl run digits --game.epochs 3",
+        "ictrl sample runs/finetune --label 3 -o three.png",
         "ictrl run digit",
-        "ictrl run --game.epochs 0",
-        "ictrl run --data.tasks 3",
+        "ictrl run --later.epochs 0",
+        "ictrl run --stream.tasks 3",
         "ictrl run --out runs/digits",
         "ictrl predict runs/shapes new/nothing.png",
         "ictrl sample runs/digits --label 12 -o twelve.png",
@@ -72,14 +81,14 @@ two pictures that were not among them. `my-study.toml` is
 
     description = "Does a longer game help?"
     recipe = "digits"
-    settings.data = { tasks = 2, limit = 40 }
+    settings.stream = { tasks = 2, limit = 40 }
 
     [[lines]]
     label = "as it is"
 
     [[lines]]
     label = "longer"
-    settings.game.epochs = 80
+    settings.method.later.epochs = 80
 
 An exit code other than 0 stands behind the command.
 """
@@ -113,6 +122,7 @@ def draw_folders(folder: Path) -> None:
     (folder / "new").mkdir()
     draw("triangle", chance).save(folder / "new" / "first.png")
     draw("circle", chance).save(folder / "new" / "second.jpg")
+    (folder / "old.toml").write_text('base = "digits"\n\n[game]\nfirst_epochs = 5\n', encoding="utf-8")
     study = INTRODUCTION.split("`my-study.toml` is")[1].split("An exit code")[0]
     (folder / "my-study.toml").write_text(textwrap.dedent(study), encoding="utf-8")
 

@@ -1,7 +1,5 @@
 """Learn image classes one task after another, without keeping an old image."""
 
-__version__ = "0.2.0"  # before the imports: results name it
-
 from ictrl.config import (
     AugmentationConfig,
     CheckpointConfig,
@@ -27,8 +25,10 @@ from ictrl.memory.recognition import Recognition
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.ictrl import ICTRL, Review
-from ictrl.recipes.reader import load_recipe, recipe_names
+from ictrl.recipes.reader import load_recipe, recipe_names, recipe_with
 from ictrl.training.loop import EpochReport
+
+__version__ = "0.2.0"
 
 __all__ = [
     # learning
@@ -45,6 +45,7 @@ __all__ = [
     "Recipe",
     "load_recipe",
     "recipe_names",
+    "recipe_with",
     "MethodConfig",
     "ICTRLConfig",
     "FrozenConfig",

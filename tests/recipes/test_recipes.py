@@ -1,18 +1,126 @@
-"""Every recipe through a whole run, made tiny, on files of the official formats with a few random images in them."""
+"""The packaged recipes: the paper's are the paper's, each has its best, and every one goes through a whole run."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from official import Official
 from PIL import Image
 
-from ictrl import InputError, Recipe, experiment, load_recipe, recipe_names
+import ictrl
+from ictrl import InputError, Recipe, load_recipe, recipe_names
+from ictrl.config import (
+    ClassifierConfig,
+    GameConfig,
+    GameStageConfig,
+    ICTRLConfig,
+    MemoryConfig,
+    NetworkConfig,
+    StageConfig,
+    StreamConfig,
+    WeightsConfig,
+)
+
+# dataset, channels, r, k and tasks as in the paper's "Implementation Details"
+PAPER = {
+    "paper-mnist-5": ("mnist", 1, 6, 10, 5),
+    "paper-mnist-10": ("mnist", 1, 6, 10, 10),
+    "paper-cifar10-5": ("cifar10", 3, 12, 20, 5),
+    "paper-cifar10-10": ("cifar10", 3, 12, 20, 10),
+    "paper-cifar100-5": ("cifar100", 3, 10, 20, 5),
+    "paper-cifar100-10": ("cifar100", 3, 10, 20, 10),
+    "paper-cifar100-20": ("cifar100", 3, 10, 20, 20),
+}
+
+
+def of_ictrl(name: str) -> ICTRLConfig:
+    method = load_recipe(name).method
+    assert isinstance(method, ICTRLConfig)
+    return method
+
+
+def test_the_defaults_are_the_best_known_for_any_pictures() -> None:
+    defaults, best = ICTRLConfig(), of_ictrl("best-cifar10-5")
+    assert defaults.first.weights == best.first.weights
+    assert (defaults.later.weights, defaults.game) == (best.later.weights, best.game)
+    # replayed witnesses help here, rarely elsewhere
+    assert defaults.memory == replace(best.memory, compensation_replayed=0)
+    assert defaults.classifier == replace(best.classifier, mirror=False)
+    assert (defaults.first.ema, defaults.later.ema) == (10, 10)
+    for stage in (defaults.first, defaults.later):
+        assert not any(vars(stage.augmentation).values())
+
+
+def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
+    for method in (of_ictrl(name) for name in recipe_names() if "paper" in name):
+        assert method.classifier.kind == "subspace"
+        assert not method.classifier.mirror
+        assert not method.memory.drift_compensation
+        for stage in (method.first, method.later):
+            assert (stage.ema, stage.schedule, stage.warmup) == (0, "constant", 0)
+            assert not any(vars(stage.augmentation).values())
+            assert stage.weights == WeightsConfig(stage.weights.lambda_new, gamma_old=1)  # and no distillation
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
+    dataset, channels, r, k, tasks = PAPER[name]
+    trained = {"epochs": 120, "learning_rate": 1e-4, "ema": 0.0}
+    assert load_recipe(name) == Recipe(
+        name=name,
+        description=load_recipe(name).description,
+        method=ICTRLConfig(
+            network=NetworkConfig(image_size=32, channels=channels, width=64, feature_dim=128),
+            game=GameConfig(eps_sq=1, beta1=0.5, beta2=0.999, optimiser="fresh"),
+            first=GameStageConfig(**trained, batch=1000, weights=WeightsConfig(lambda_new=1)),  # type: ignore[arg-type]
+            memory=MemoryConfig(directions=r, neighbours=k, samples=k, drift_compensation=False),
+            classifier=ClassifierConfig(kind="subspace", components=15),
+            later=GameStageConfig(**trained, batch="rule", weights=WeightsConfig(lambda_new=10, gamma_old=1)),  # type: ignore[arg-type]
+        ),
+        stream=StreamConfig(dataset=dataset, tasks=tasks),
+    )
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_each_has_its_best(name: str) -> None:
+    """The same stream and the same networks; they differ in how it is learned."""
+    paper, best = of_ictrl(name), of_ictrl(name.replace("paper", "best"))
+    stream = load_recipe(name).stream
+    assert load_recipe(name.replace("paper", "best")).stream == stream
+    assert best.network == paper.network
+    assert 0 < best.later.weights.lambda_new <= 3 < paper.later.weights.lambda_new
+    assert best.later.weights.distill_replayed == 4 * best.later.weights.distill_new > 0
+    assert best.memory.drift_compensation
+    for stage in (best.first, best.later):
+        assert stage.augmentation.mirror == (stream.dataset != "mnist")  # a mirrored digit is another sign
+
+
+def test_digits_and_digits_paper_differ_in_method_alone() -> None:
+    ours, paper = of_ictrl("digits"), of_ictrl("digits-paper")
+    assert load_recipe("digits").stream == load_recipe("digits-paper").stream
+    assert (ours.network, ours.classifier, ours.game, ours.first) == (
+        paper.network,
+        paper.classifier,
+        paper.game,
+        paper.first,
+    )
+    assert replace(ours.later, weights=paper.later.weights) == paper.later
+    assert ours.memory.drift_compensation
+    assert ours.later.weights.distill_replayed > 0
+
+
+def test_recipes_are_in_natural_order() -> None:
+    names = [name for name in recipe_names() if name.startswith("paper-cifar")]
+    assert names == [name for name in PAPER if "cifar" in name]
+
+
+# Whole runs, made tiny, on files of the official formats with a few random images in them
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNIST, CIFAR-10 and CIFAR-100, two or three training images a class."""
+    """MNIST, CIFAR-10 and CIFAR-100, two or three training images per class."""
     folder = tmp_path_factory.mktemp("official")
     official = Official(folder)
     official.mnist()
@@ -28,35 +136,43 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tiny(recipe: Recipe, root: Path) -> Recipe:
-    """What the recipe says, for one epoch of narrow networks on two images a class."""
-    own_root = {"digits": None, "folder": str(root / "own")}.get(recipe.data.name, str(root))
+    """What the recipe says, for one epoch of small and narrow networks on two images per class."""
+    own_root = {"digits": None, "folder": str(root / "own")}.get(recipe.stream.dataset, str(root))
+    method = recipe.method
+    changes: dict[str, Any] = {"network": replace(method.network, image_size=8, width=2, feature_dim=16)}
+    for field in fields(method):
+        value = getattr(method, field.name)
+        if isinstance(value, StageConfig):
+            changes[field.name] = replace(value, epochs=1, batch=20 if field.name == "first" else value.batch)
+        if isinstance(value, MemoryConfig):
+            changes[field.name] = replace(value, samples=2)
     return replace(
         recipe,
-        device="cpu",
-        network=replace(recipe.network, width=2, feature_dim=16),
-        memory=replace(recipe.memory, samples=2),
-        game=replace(recipe.game, epochs=1, first_epochs=1, first_batch=20),
-        data=replace(recipe.data, root=own_root, limit=2),
+        method=replace(method, **changes),
+        stream=replace(recipe.stream, root=own_root, limit=2),
+        run=replace(recipe.run, device="cpu"),
     )
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_tiny_run(name: str, root: Path, tmp_path: Path) -> None:
     recipe = load_recipe(name)
-    results, learner = experiment.run(tiny(recipe, root), tmp_path / "run")
-    classes = 100 if recipe.data.name == "cifar100" else 10
-    assert results["complete"]
-    assert [len(task) for task in results["tasks"]] == [classes // recipe.data.tasks] * recipe.data.tasks
+    finished = ictrl.run(tiny(recipe, root), tmp_path / "run")
+    results, learner = finished.results, finished.learner
+    classes = 100 if recipe.stream.dataset == "cifar100" else 10
+    assert results.complete
+    assert [len(task) for task in results.tasks] == [classes // recipe.stream.tasks] * recipe.stream.tasks
     assert len(learner.classes_) == classes
     assert learner.recipe.name == name
-    assert 0 <= results["memory"]["last"] <= 1
+    assert learner.settings_type.name == recipe.method.name
+    assert 0 <= results.memory.last <= 1
 
 
 def test_without_the_data_the_way_to_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "nothing"))
     for name in recipe_names():
         recipe = load_recipe(name)
-        if recipe.data.name in ("digits", "folder"):
+        if recipe.stream.dataset in ("digits", "folder"):
             continue
-        with pytest.raises(InputError, match=f"run `ictrl data download {recipe.data.name}`"):
-            experiment.run(recipe, tmp_path / "run")
+        with pytest.raises(InputError, match=f"run `ictrl data download {recipe.stream.dataset}`"):
+            ictrl.run(recipe, tmp_path / "run")

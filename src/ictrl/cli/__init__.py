@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, fidelity, migrate, report, review, run, study, use
+from ictrl.cli import data, draw, fidelity, migrate, predict, report, review, run, study
+from ictrl.cli.unknown_options import check_method, check_names
 from ictrl.errors import NonFiniteError, UserError
-from ictrl.recipes.reader import load_recipe
+from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -25,11 +26,10 @@ Also: --help after any command, --version, and --debug with any command for the 
 """
 
 RunCommands = run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
-UseCommands = use.PredictCommand | use.SampleCommand | report.ReportCommand
-DataCommands = migrate.MigrateCommand | data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
-DrawCommands = draw.ReconstructCommand | draw.WalkCommand | draw.NearestCommand | draw.InterpolateCommand
+UseCommands = predict.PredictCommand | report.ReportCommand | migrate.MigrateCommand
+DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
-Command = RunCommands | LongCommands | UseCommands | DrawCommands | DataCommands
+Command = RunCommands | LongCommands | UseCommands | draw.DrawCommands | DataCommands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,7 +43,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"ictrl {ictrl.__version__}")
         return 0
     try:
-        migrate.check_options(arguments)
         parse(arguments).execute()
         return 0
     except KeyboardInterrupt as stopped:
@@ -52,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-    except (UserError, NonFiniteError, OSError) as error:
+    except Exception as error:
         if debug:
             raise
         print(f"error: {_line(error)}", file=sys.stderr)
@@ -63,18 +62,34 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         before = " What was written before is good." if error.errno in DISK else ""
         return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
-    return str(error)
+    if isinstance(error, UserError | NonFiniteError | OSError):
+        return str(error)
+    reason = " ".join([f"{type(error).__name__}:", *str(error).split()])
+    return f"Expected the command to succeed but got {reason} (the same command with --debug shows where)"
 
 
 def parse(arguments: list[str]) -> Command:
     """The command that was typed. A recipe's values are the defaults that options override, so it is read first."""
-    run_name, show_name = _word_after(["run"], arguments), _word_after(["data", "show"], arguments)
+    check_names(arguments)
+    run_name, show_name = _recipe_of(arguments), _word_after(["data", "show"], arguments)
     command = _parse_with(run_name, show_name, arguments)
-    if isinstance(command, run.RunCommand) and command.recipe != run_name:  # the recipe was typed after an option
+    if isinstance(command, run.RunCommand) and command.recipe != run_name:  # behind options, and not known
         command = _parse_with(command.recipe, show_name, arguments)
     if isinstance(command, data.DataShowCommand) and command.what != show_name:
         command = _parse_with(run_name, command.what, arguments)
     return command
+
+
+def _recipe_of(arguments: list[str]) -> str:
+    """What `ictrl run` is to run: the word after it, or a recipe that is named behind some options."""
+    first = _word_after(["run"], arguments)
+    if arguments[:1] != ["run"] or first in arguments[1:2]:
+        return first
+    known = recipe_names()
+    for before, word in zip(arguments[1:], arguments[2:]):
+        if (word in known or word.endswith(".toml")) and before not in run.TAKES_A_NAME:
+            return word
+    return first
 
 
 def _word_after(words: list[str], arguments: list[str]) -> str:
@@ -90,13 +105,16 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         return tyro.conf.subcommand(name, description=shown, **default)
 
     recipe = load_recipe(run_name)
+    if arguments[:1] == ["run"]:
+        check_method(arguments, run_name, recipe.method)
     run_default = run.RunCommand.of(run_name, recipe)
     generic: Any = run.RunCommand
     run_command = generic[type(recipe.method)]  # its options are those of the method
     show_default = data.show_default(show_name)
+    download_help = data.download_help() if "download" in arguments else data.DOWNLOAD_HELP
     data_commands = (
         Annotated[data.DataListCommand, subcommand("list", data.LIST_HELP)]
-        | Annotated[data.DataDownloadCommand, subcommand("download", data.DOWNLOAD_HELP)]
+        | Annotated[data.DataDownloadCommand, subcommand("download", download_help)]
         | Annotated[data.DataShowCommand, subcommand("show", data.SHOW_HELP, default=show_default)]
     )
     commands = (
@@ -105,8 +123,8 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         | Annotated[run.EvaluateCommand, subcommand("evaluate", run.EVALUATE_HELP)]
         | Annotated[review.ReviewCommand, subcommand("review", review.REVIEW_HELP)]
         | Annotated[study.StudyCommand, subcommand("study", study.STUDY_HELP)]
-        | Annotated[use.PredictCommand, subcommand("predict", use.PREDICT_HELP)]
-        | Annotated[use.SampleCommand, subcommand("sample", use.SAMPLE_HELP)]
+        | Annotated[predict.PredictCommand, subcommand("predict", predict.PREDICT_HELP)]
+        | Annotated[draw.SampleCommand, subcommand("sample", draw.SAMPLE_HELP)]
         | Annotated[draw.WalkCommand, subcommand("walk", draw.WALK_HELP)]
         | Annotated[draw.ReconstructCommand, subcommand("reconstruct", draw.RECONSTRUCT_HELP)]
         | Annotated[draw.NearestCommand, subcommand("nearest", draw.NEAREST_HELP)]

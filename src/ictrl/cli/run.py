@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from ictrl.cli.options import Flag, OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import class_list, open_console, print_results
 from ictrl.cli.watch import Warnings, Watch, stop_requests
 from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamConfig
@@ -21,30 +22,36 @@ from ictrl.methods.base import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
+TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
+"""Options whose value may look like a recipe."""
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
-Without arguments, ten handwritten digits that scikit-learn carries are learned in five tasks, in about half a minute
-on two cores. Every setting of the recipe can be given another value; which there are depends on the method that the
-recipe names. Ctrl-C stops after the epoch that is being played and says how to go on.
+Without arguments, the ten handwritten digits that come with scikit-learn are learned in five tasks, in about half a
+minute on two cores. A recipe names a method and gives every setting a value; options change settings for this run. Which
+there are depends on the method: `ictrl run finetune-digits --help` shows those of finetune. Ctrl-C stops the run after
+the current epoch and says how to go on.
 
 Examples:
   ictrl run
   ictrl run digits-paper --seed 1
   ictrl run digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
   ictrl run finetune-digits
+  ictrl run pictures --stream.root holiday --stream.task-sizes 2 1
 """
-RESUME_HELP = """Go on with a run that was stopped or killed, exactly as if it had not been.
+RESUME_HELP = """Continue a run that was stopped or killed, exactly as if it had not been.
 
 Example:
   ictrl resume runs/longer
 """
-EVALUATE_HELP = """Measure the newest learner of a run again, under both protocols.
+EVALUATE_HELP = """Measure the newest learner of a run again, under each protocol.
+
+Without options this reproduces the last row of the run's table; --device and --root say where else to measure.
 
 Example:
   ictrl evaluate runs/longer
 """
-RECIPES_HELP = """List the recipes.
+RECIPES_HELP = """List the recipes, with their methods and the accuracy that they reached.
 
 Example:
   ictrl recipes
@@ -56,14 +63,16 @@ Method = TypeVar("Method", bound=MethodConfig)
 
 @dataclass(frozen=True)
 class RunCommand(Generic[Method]):
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")] = DEFAULT_RECIPE
+    """One run; the options of the method are those of its settings."""
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[RECIPE]")] = DEFAULT_RECIPE
     """a name that `ictrl recipes` lists, or a TOML file of your own"""
-    out: Path | None = None
+    out: OptionalPath = None
     """folder for the run, new or empty; by default runs/RECIPE-DATE-TIME"""
-    tensorboard: bool = False
+    tensorboard: Flag = False
     """also write every term and accuracy for TensorBoard; needs the package tensorboard"""
-    profile: bool = False
-    """also measure where the time of a step goes, say so at the end, and write it to profile.json"""
+    profile: Flag = False
+    """also measure where the time of a step goes; printed at the end and written to profile.json"""
     name: str = "custom"
     """what results and run folders are called"""
     description: str = ""
@@ -100,14 +109,13 @@ class RunCommand(Generic[Method]):
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """folder of the run"""
-    root: Path | None = None
-    """where the data lies now, if it has moved"""
-    device: str | None = None
-    """another device than the recipe's; the results then differ in their last digits"""
-    tensorboard: bool = False
-    """also write for TensorBoard"""
+    """The rest of a run."""
+
+    run: Run
+    root: Root = None
+    device: OtherDevice = None
+    tensorboard: Flag = False
+    """also write every term and accuracy for TensorBoard"""
 
     def execute(self) -> None:
         console = open_console()
@@ -121,12 +129,11 @@ class ResumeCommand:
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """folder of the run"""
-    root: Path | None = None
-    """where the data lies now, if it has moved"""
-    device: str | None = None
-    """another device than the recipe's"""
+    """A run measured again."""
+
+    run: Run
+    root: Root = None
+    device: OtherDevice = None
 
     def execute(self) -> None:
         results = experiment.evaluate(self.run, self.device, Warnings(), self.root)
@@ -147,15 +154,17 @@ class EvaluateCommand:
 
 @dataclass(frozen=True)
 class RecipesCommand:
+    """The list of recipes."""
+
     def execute(self) -> None:
-        table = Table("recipe", "what it shows", box=None, pad_edge=False)
+        table = Table("recipe", "method", "what it shows", box=None, pad_edge=False)
         for protocol in PROTOCOLS:
             table.add_column(protocol, justify="right")
         measured = reached()
         for name in recipe_names():
-            scores = measured.get(name, {})
-            found = (f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" for p in PROTOCOLS if p in scores)
-            table.add_row(name, load_recipe(name).description, *found)
+            recipe, scores = load_recipe(name), measured.get(name, {})
+            found = (f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" if p in scores else "" for p in PROTOCOLS)
+            table.add_row(name, recipe.method.name, recipe.description, *found)
         console = open_console()
         console.print(table)
         console.print(
@@ -166,6 +175,7 @@ class RecipesCommand:
 
 
 def stopped_line(out: Path) -> str:
+    """What to do next with a run that was stopped."""
     begun = (out / "config.toml").exists()
     return f"Stopped. Go on with: ictrl resume {out}" if begun else "Stopped before anything was written."
 
@@ -185,7 +195,7 @@ def finish(console: Console, finished: Finished, out: Path) -> None:
     learned = len(results.tasks)
     console.print(f"Written to {out}: results.json, figures/, metrics.jsonl, config.toml.", soft_wrap=True)
     saved = f"{out}/checkpoint/after-task-{learned:03d}.safetensors"
-    console.print(f'The learner: {type(learner).__name__}.load("{saved}")', soft_wrap=True)
+    console.print(f'The learner: ictrl.load_learner("{saved}")', soft_wrap=True)
     console.print(f"Report: {written.page}", soft_wrap=True)
 
 
@@ -196,7 +206,7 @@ def print_profile(console: Console, profile: dict[str, Any]) -> None:
         for name, spent in laps.items():
             seconds[name] = seconds.get(name, 0.0) + spent
     phases = profile["seconds"]
-    seconds["learning besides: memory, epochs"] = phases["learn"] - sum(seconds.values())
+    seconds["learning, outside of steps"] = phases["learn"] - sum(seconds.values())
     seconds["evaluation"], seconds["the floors"] = phases["evaluate"], phases["floors"]
     table = Table("where the time went", box=None, pad_edge=False)
     table.add_column("seconds", justify="right")

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import ictrl
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task
 from ictrl.experiment.results import FLOORS, PROTOCOLS, Drift, Results
@@ -205,8 +204,10 @@ def near(tasks: list[Task], device: torch.device) -> list[Task]:
 
 def versions() -> dict[str, str]:
     """Of what results depend on."""
+    from ictrl import __version__  # the package itself is still being imported when this module is
+
     return {
-        "ictrl": ictrl.__version__,
+        "ictrl": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

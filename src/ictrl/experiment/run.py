@@ -13,7 +13,7 @@ from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.results import Results
-from ictrl.experiment.run_folder import Position, RunFolder
+from ictrl.experiment.run_folder import Position, RunFolder, adopt
 from ictrl.files import write_atomically
 from ictrl.methods.base import Draws, Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, read_stored
@@ -80,9 +80,7 @@ def run(
         recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(recipe.stream.root).resolve())))
     dataset, tasks = stream or _stream(recipe)  # a mistake in the data shows before a folder is made
     if learner is not None:
-        if learner.labels or learner.recipe.method != recipe.method:
-            raise InputError("Expected a new learner of the recipe's method and settings but got another.")
-        learner.recipe = recipe
+        adopt(learner, recipe)
     position = Position(learner or create_learner(recipe), done=0)
     if first_task is not None:
         stored = read_stored(first_task, LEARNER)
@@ -125,10 +123,10 @@ def resume(
 
 
 def evaluate(
-    out: Path, device: str | None = None, listener: Listener | None = None, root: Path | None = None
+    out: Path | str, device: str | None = None, listener: Listener | None = None, root: Path | None = None
 ) -> Results:
     """Measure the newest learner of a run again; what `results.json` holds of the rest stays."""
-    folder = RunFolder.existing(out)
+    folder = RunFolder.existing(Path(out))
     recipe, position = folder.recipe(), folder.learned(device)
     dataset, tasks = run_data(folder, root)
     (listener or Listener()).on_begin(position, dataset, tasks)

@@ -29,7 +29,7 @@ from ictrl.experiment.results import Results
 from ictrl.experiment.sheets import SheetFolder
 from ictrl.files import UNFINISHED, make_folder, write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
-from ictrl.methods.storage import LEARNER, STOPPED_TASK, read_stored
+from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored
 from ictrl.recipes.reader import differences, read_resolved, to_toml
 from ictrl.training.loop import EpochReport
 
@@ -186,19 +186,18 @@ class RunFolder:
         """
         recipe = self.recipe()
         warnings: list[str] = []
+        if given is not None:
+            adopt(given, recipe)
         position = Position(given or create_learner(recipe, device=device), done=0, warnings=warnings)
         for path in self._learners():
             try:
                 stored = read_stored(path, LEARNER)
-                if given is not None:
-                    given.load_stored(stored, path)
-                learner = given or load_learner(path, device=device if device is not None else recipe.run.device)
-                notes = stored.notes
             except InputError as error:
                 warnings.append(f"{error} Going back to the checkpoint before it.")
                 continue
-            self._check_unchanged(learner.recipe, recipe)
-            position = Position(learner, int(path.stem.removeprefix("after-task-")), notes, warnings=warnings)
+            self._check_unchanged(stored.recipe, recipe)
+            learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
+            position = Position(learner, int(path.stem.removeprefix("after-task-")), stored.notes, warnings=warnings)
             break
         for task, epoch, path in self._stopped():
             if task != position.done + 1:
@@ -256,3 +255,26 @@ class RunFolder:
         pattern = re.compile(r"task-(\d+)-epoch-(\d+)\.safetensors")
         found = ((pattern.fullmatch(path.name), path) for path in self.checkpoints.glob("task-*.safetensors"))
         return sorted(((int(m[1]), int(m[2]), path) for m, path in found if m), reverse=True)
+
+
+def adopt(learner: Learner[Any], recipe: Recipe) -> None:
+    """Make a learner that was given, perhaps with networks of its own, that of a run with this recipe."""
+    if learner.labels or learner.seed != recipe.run.seed or learner.recipe.method != recipe.method:
+        raise InputError(
+            f"Expected a new learner of the recipe's method, settings and seed {recipe.run.seed} but got {learner} "
+            f"of seed {learner.seed}."
+        )
+    learner.recipe = recipe
+
+
+def _loaded(path: Path, stored: Stored, device: str, given: Learner[Any] | None) -> Learner[Any]:
+    """The learner of a good file; one that does not fit was written by other networks, and is not to be passed over."""
+    try:
+        if given is None:
+            return load_learner(path, device=device)
+        given.load_stored(stored, path)
+        return given
+    except InputError as error:
+        raise InputError(
+            f"{error} A run with networks of your own goes on with the same: ictrl.resume(folder, learner=…)."
+        ) from None

@@ -78,9 +78,10 @@ class Planned:
     def epochs(self) -> tuple[int, int]:
         """Those played so far, and all."""
         stream, method = self.recipe.stream, self.recipe.method
-        stages = [stage for stage in vars(method).values() if isinstance(stage, StageConfig)]
         tasks = len(stream.task_sizes or range(stream.tasks))
-        whole = stages[0].epochs + stages[-1].epochs * (tasks - 1)
+        epochs = {name: part.epochs for name, part in vars(method).items() if isinstance(part, StageConfig)}
+        every = epochs.get("stage", 0)  # of a method whose tasks are all learned alike; some learn nothing later
+        whole = epochs.get("first", every) + epochs.get("later", every) * (tasks - 1)
         log = self.folder / "metrics.jsonl"
         return log.read_bytes().count(b"\n") if log.exists() else 0, whole
 

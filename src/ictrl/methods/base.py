@@ -354,5 +354,5 @@ def _fitting(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        reason = " ".join(line.strip() for line in str(error).splitlines()[:2]).rstrip(".")  # torch's is in the second
         raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None

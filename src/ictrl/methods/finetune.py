@@ -69,7 +69,7 @@ class CrossEntropyLearner(Learner[Kept]):
         return self._with_head(encoder, LinearHead(network.feature_dim), generator)
 
     def _with_head(self, encoder: nn.Module, head: nn.Module, generator: torch.Generator) -> TrainingState:
-        networks: dict[str, nn.Module] = {"encoder": encoder, "head": head.to(self.device)}
+        networks: dict[str, nn.Module] = {"encoder": encoder, "head": head.to(self.device).eval()}
         optimiser = adam(nn.ModuleDict(networks), 1e-3, (0.9, 0.999))
         return TrainingState(networks, {"network": optimiser}, generator)
 

@@ -45,7 +45,8 @@ class Joint(CrossEntropyLearner[Everything | None]):
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Everything:
         labels, old = y.unique(), len(self.labels)
-        new = Everything(X.cpu(), (old + torch.searchsorted(labels, y)).cpu())
+        # a copy: what the caller does with the images afterwards must not reach those that are kept
+        new = Everything(X.to("cpu", copy=True), (old + torch.searchsorted(labels, y)).cpu())
         both = new if self.kept is None else Everything(*(torch.cat(pair) for pair in zip(self.kept, new)))
         self._state = self._networks(torch.Generator().manual_seed(self.seed), self._state.generator)
         self.resize(old + len(labels))

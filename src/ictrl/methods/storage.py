@@ -22,7 +22,7 @@ from ictrl.recipes.reader import recipe_from_table, recipe_to_table
 
 VERSION = "2"
 READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
-LEARNER, STOPPED_TASK = "ictrl.methods.ictrl", "ictrl.stopped-task"
+LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,9 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 BEFORE = {"classifier.kind": "subspace", "game.averaged": 0.0}
 BEFORE_WITH_TRANSPORT = {"memory.transport_replayed": 1.0}
 
+# what every run folder of version 0.1 names
+WHOLE = {"name", "description", "seed", "device", "network", "memory", "classifier", "game", "data", "checkpoint"}
+
 RESULTS = {"floor": "untrained", "memory_bytes": "kept_bytes"}
 """Entries of `results.json` that are called otherwise now."""
 
@@ -111,14 +114,19 @@ def whole_recipe(table: dict[str, Any]) -> dict[str, Any]:
     """
     if not renamed(table):
         return table
-    missing = {**BEFORE, **(BEFORE_WITH_TRANSPORT if table.get("memory", {}).get("transport") else {})}
+    return translated({**dict(flat(table)), **unwritten(table)})
+
+
+def unwritten(table: dict[str, Any]) -> dict[str, Any]:
+    """What was done before some settings existed, for those that a recipe of version 0.1 does not have."""
     written = dict(flat(table))
-    filled = translated(table)
-    for name, value in missing.items():
-        if name not in written:
-            for target in SETTINGS[name]:
-                put(filled, target, value)
-    return filled
+    done = {**BEFORE, **(BEFORE_WITH_TRANSPORT if written.get("memory.transport") else {})}
+    return {name: value for name, value in done.items() if name not in written}
+
+
+def is_whole(table: dict[str, Any]) -> bool:
+    """Whether a recipe of version 0.1 was written by a run, with every setting there was, and not by hand."""
+    return table.keys() >= WHOLE
 
 
 def results_table(table: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """Rewriting files of earlier versions under today's names: recipes, studies and results. No figure is changed.
 
-Comments stay with the setting that they stood before. Settings are put together by section again, because one section
-of old may belong to several now.
+Comments stay with the setting that they stood before or behind, and come before it. Settings are put together by
+section again, because one section of old may belong to several now.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ictrl.errors import InputError
-from ictrl.recipes.legacy import SETTINGS, flat, renamed, results_table, whole_recipe
+from ictrl.recipes.legacy import SETTINGS, flat, is_whole, renamed, results_table, unwritten, whole_recipe
 
 
 @dataclass
@@ -27,8 +29,8 @@ def migrated_toml(text: str) -> str:
     """A recipe or a study under today's names; a file that has them already comes back as it is.
 
     >>> print(migrated_toml("[game]\\n# quick\\nfirst_epochs = 3\\nlearning_rate = 0.001\\n").strip())
-    [method.first]
     # quick
+    [method.first]
     epochs = 3
     learning_rate = 0.001
     <BLANKLINE>
@@ -39,13 +41,14 @@ def migrated_toml(text: str) -> str:
     if not _old_names(table):
         return text
     lines: list[str] = []
+    added = [_Entry(name, value) for name, value in unwritten(table).items()] if is_whole(table) else []
     for header, entries, above in _blocks(text):
-        lines += above
-        if header.startswith("[["):
-            lines += ["", header] if lines and lines[-1] else [header]
+        if header:
+            lines += ["", *above, header] if lines and lines[-1] else [*above, header]
             lines += _dotted(entries)
         else:
-            lines += entries_by_section(entries) if header == "" else []
+            lines += [*above, *_by_section(entries + added)]
+            added = []
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -78,27 +81,32 @@ def _old_names(table: dict[str, Any]) -> bool:
 def _blocks(text: str) -> Iterator[tuple[str, list[_Entry], list[str]]]:
     """The settings of all tables together, and each entry of a list of tables, with the comments before it."""
     plain: list[_Entry] = []
-    header, section, entries, above = "", "", plain, list[str]()
-    statements, pending = text.split("\n"), ""
+    of_list, section, entries, above, pending = "", "", plain, list[str](), ""
     listed: list[tuple[str, list[_Entry], list[str]]] = []
-    for line in statements:
+    for line in text.split("\n"):
         stripped = line.strip()
         if not pending and (not stripped or stripped.startswith("#")):
             above.append(line)
             continue
-        if not pending and stripped.startswith("[["):
-            header, section, entries = stripped, "", []
-            listed.append((header, entries, [line for line in above if line.strip()]))
-            above = []
-            continue
         if not pending and stripped.startswith("["):
-            section, entries = stripped.partition("#")[0].strip().strip("[]") + ".", plain
+            header, mark, comment = stripped.partition("#")
+            above += [mark + comment] if mark else []
+            name = re.sub(r"\s*\.\s*", ".", header.strip(" \t[]")) + "."
+            if header.startswith("[["):
+                of_list, section, entries = name, "", []
+                listed.append((f"[[{name[:-1]}]]", entries, [line for line in above if line.strip()]))
+                above = []
+            elif of_list and name.startswith(of_list):  # a table of the list's last entry
+                section, entries = name.removeprefix(of_list), listed[-1][1]
+            else:
+                section, entries = name, plain
             continue
         pending += line + "\n"
         try:
             found = tomllib.loads(pending)
         except tomllib.TOMLDecodeError:
             continue  # a value over several lines
+        above += _comment_behind(pending, found)
         pending = ""
         for position, (key, value) in enumerate(flat(found)):
             entries.append(_Entry(section + key, value, above if position == 0 else []))
@@ -109,17 +117,32 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Entry], list[str]]]:
         yield "", [], remaining
 
 
-def entries_by_section(entries: list[_Entry]) -> list[str]:
-    """The entries under their new names, sections in the order in which they first come."""
+def _comment_behind(statement: str, found: dict[str, Any]) -> list[str]:
+    """What follows a value on its line; a # within a text is none."""
+    for position in (i for i, character in enumerate(statement) if character == "#"):
+        with suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(statement[:position]) == found:
+                return [statement[position:].strip()]
+    return []
+
+
+def _by_section(entries: list[_Entry]) -> list[str]:
+    """The entries under their new names, sections in the order in which they first come.
+
+    Comments above the first entry of a section stand above its header, where they mostly came from.
+    """
     sections: dict[str, list[str]] = {"": []}
     for entry in entries:
+        comments = [line for line in entry.above if line.strip()]
         for position, target in enumerate(_targets(entry.key)):
             section, _, key = target.rpartition(".")
-            lines = sections.setdefault(section, [])
-            lines += [line for line in entry.above if line.strip() or (lines and not section)] if not position else []
-            lines.append(f"{key} = {_value(entry.value)}")
-    top, *rest = sections.items()
-    return [*top[1], *(line for section, lines in rest for line in ["", f"[{section}]", *lines])]
+            shown = comments if position == 0 else []
+            if section in sections:
+                sections[section] += shown
+            else:
+                sections[section] = ["", *shown, f"[{section}]"]
+            sections[section].append(f"{key} = {_value(entry.value)}")
+    return [line for lines in sections.values() for line in lines]
 
 
 def _dotted(entries: list[_Entry]) -> list[str]:

@@ -124,8 +124,10 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
 def _changed(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     """The table over its base. Another method than the base's takes over the settings that both have."""
     new, old = (part.get("method", {}) for part in (table, base))
-    if isinstance(new, dict) and new.get("name") in METHODS and new["name"] != old.get("name", Recipe().method.name):
-        base = {**base, "method": _known(METHODS[new["name"]](), old)}
+    if isinstance(new, dict) and isinstance(old, dict):  # what is no table is refused later, by name
+        name = new.get("name")
+        if isinstance(name, str) and name in METHODS and name != old.get("name", Recipe().method.name):
+            base = {**base, "method": _known(METHODS[name](), old)}
     return _merged(base, table)
 
 

@@ -46,16 +46,15 @@ Function = TypeVar("Function", FigureOf, ComparisonOf)
 class Entry(Generic[Function]):
     """A figure as the catalogue has it."""
 
-    section: str
-    order: int
-    name: str
     draw: Function
+    order: int
+    section: str = "comparison"
 
 
-FIGURES: list[Entry[FigureOf]] = []
-"""Figures of one run."""
-COMPARISONS: list[Entry[ComparisonOf]] = []
-"""Figures of several runs side by side."""
+FIGURES: dict[str, Entry[FigureOf]] = {}
+"""Figures of one run, by name."""
+COMPARISONS: dict[str, Entry[ComparisonOf]] = {}
+"""Figures of several runs side by side, by name."""
 
 
 def figure(section: str, order: int = 100) -> Callable[[FigureOf], FigureOf]:
@@ -64,7 +63,7 @@ def figure(section: str, order: int = 100) -> Callable[[FigureOf], FigureOf]:
         raise InputError(f"Expected a section of the report ({', '.join(SECTIONS)}) but got {section!r}.")
 
     def enter(function: FigureOf) -> FigureOf:
-        _enter(FIGURES, section, order, function)
+        FIGURES[_name(function)] = Entry(function, order, section)
         return function
 
     return enter
@@ -74,15 +73,32 @@ def comparison(order: int = 100) -> Callable[[ComparisonOf], ComparisonOf]:
     """Enter a figure of several runs, which is drawn where a page has more than one."""
 
     def enter(function: ComparisonOf) -> ComparisonOf:
-        _enter(COMPARISONS, "comparison", order, function)
+        COMPARISONS[_name(function)] = Entry(function, order)
         return function
 
     return enter
 
 
-def _enter(catalogue: list[Entry[Function]], section: str, order: int, function: Function) -> None:
+def figures_of(section: str) -> dict[str, FigureOf]:
+    """The figures of a section by name, in the order in which the page shows them."""
+    return _ordered({name: entry for name, entry in FIGURES.items() if entry.section == section})
+
+
+def comparisons() -> dict[str, ComparisonOf]:
+    """The figures of several runs by name, in the order in which the page shows them."""
+    return _ordered(COMPARISONS)
+
+
+def _ordered(entries: dict[str, Entry[Function]]) -> dict[str, Function]:
+    return {name: entry.draw for name, entry in sorted(entries.items(), key=lambda item: (item[1].order, item[0]))}
+
+
+def _name(function: FigureOf | ComparisonOf) -> str:
+    """The name of a figure, which must be new unless the same function is defined once more."""
     name = function.__name__.replace("_", "-")
-    if name in {entry.name for entry in (*FIGURES, *COMPARISONS)}:
-        raise InputError(f"Expected a figure of a new name but there is a {name!r} already: name the function otherwise.")
-    catalogue.append(Entry(section, order, name, function))
-    catalogue.sort(key=lambda entry: ([*SECTIONS, section].index(entry.section), entry.order))
+    entry: Entry[FigureOf] | Entry[ComparisonOf] | None = FIGURES.get(name) or COMPARISONS.get(name)
+    if entry is not None and entry.draw.__module__ != function.__module__:
+        raise InputError(
+            f"Expected a figure of a new name but {entry.draw.__module__} has a {name!r} already: rename the function."
+        )
+    return name

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
@@ -20,9 +21,8 @@ WIDTH, LEFT, RIGHT, TOP = 440, 58, 12, 10  # points, of the drawing and around t
 ROW, LETTER = 18, 7.6  # points that a row of the legend and one of its letters take
 LONGEST = 48  # letters of a name in the legend
 NAMED = 20  # names that fit along an axis
-UPRIGHT: dict[str, Any] = {"rotation": 90, "rotation_mode": "anchor", "ha": "center"}
 
-STYLE: dict[str, Any] = {
+STYLE: dict[Any, Any] = {
     # a user's own settings of matplotlib change no report
     **{name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")},
     "axes.axisbelow": True,
@@ -31,7 +31,7 @@ STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.labelcolor": LIGHT["ink"],
-    "axes.prop_cycle": matplotlib.cycler(
+    "axes.prop_cycle": cycler(
         color=[LIGHT[name] for name in ("memory", "reencoded", "untrained", "frozen", "method-2", "method-3")]
     ),
     **{f"axes.spines.{side}": False for side in ("left", "right", "top", "bottom")},
@@ -95,10 +95,12 @@ def legend(drawing: Drawing, artists: Sequence[Artist], names: Sequence[str]) ->
 
 
 def name_axes(axes: Axes, x_label: str, y_label: str) -> None:
-    """What both axes count, at places that do not depend on the width of numbers."""
-    height = axes.get_position().height * axes.figure.get_figheight() * 72
-    axes.text(0.5, -36 / height, x_label, ha="center", transform=axes.transAxes)
-    axes.text((12 - LEFT) / (WIDTH - LEFT - RIGHT), 0.5, y_label, transform=axes.transAxes, **UPRIGHT)
+    """What both axes count, at places that do not depend on the width of numbers, which need not be measured then."""
+    field = axes.get_window_extent()
+    axes.set_xlabel(x_label, va="baseline")
+    axes.xaxis.set_label_coords(0.5, -36 / field.height)
+    axes.set_ylabel(y_label)
+    axes.yaxis.set_label_coords((12 - field.x0) / field.width, 0.5)
 
 
 def mark_heights(axes: Axes, low: float, high: float, *, rounded: bool) -> None:

@@ -1,28 +1,48 @@
 """The page: numbers, figures and pictures of one or several runs in one HTML file that needs nothing else."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.experiment.evaluation import PROTOCOLS
+from ictrl.experiment.results import FLOORS, PROTOCOLS
 from ictrl.recipes.reader import differences, load_recipe, recipe_names, to_toml
-from ictrl.report.accuracy import accuracy, compared
-from ictrl.report.confusion import confusion_map
-from ictrl.report.cost import kept_bytes, size
-from ictrl.report.drawing import DARK, LIGHT, Figure
-from ictrl.report.drifting import drift_of_means, drift_of_subspaces
-from ictrl.report.forgetting import forgetting
-from ictrl.report.pictures import PictureTable, reconstructed, replayed
-from ictrl.report.reading import RunRecord
-from ictrl.report.reviewing import review
-from ictrl.report.structure import affinity_map, block_map, energy
+from ictrl.report import figures as _figures  # noqa: F401  (they enter the catalogue)
+from ictrl.report.catalogue import SECTIONS, Figure, comparisons, figures_of
+from ictrl.report.house_style import house_style
+from ictrl.report.palette import DARK, LIGHT, method_colour
+from ictrl.report.record import RunRecord
+from ictrl.report.svg import Svg, to_svg
+from ictrl.report.thumbnails import PictureTable
+from ictrl.report.words import TITLES, number, printable, size
 
 LARGEST = 5_000_000  # bytes of a page
 CLASSES_SHOWN = (100, 50, 30, 20, 12, 8, 5, 3, 2)  # in pictures, fewer and fewer until the page is small enough
+PHASES = {"learn": "learning", "evaluate": "measuring after each task", "floors": "measuring the floors"}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, drawn."""
+
+    title: str
+    caption: str
+    svg: Svg
+
+    @property
+    def file(self) -> bytes:
+        """The chart for a paper."""
+        return self.svg.file
+
+
+Shown = dict[str, Chart | PictureTable]
+"""What a section shows, by name."""
 
 
 @dataclass(frozen=True)
@@ -30,76 +50,94 @@ class RunPage:
     """What the page shows of a run."""
 
     run: RunRecord
-    accuracy: list[Figure]
-    confusion: list[Figure]
-    structure: list[Figure]
-    review: Figure | None
-    memory: Figure
-    pictures: list[PictureTable]
+    shown: dict[str, Shown]
+    """of each section"""
     recipe: str
     commands: list[str]
 
     @property
     def drift(self) -> list[tuple[str, int]]:
         """Classes whose drift was measured after the newest task, each with its column."""
-        drift = self.run.results.get("drift", {"classes": [], "mean": [[]]})
-        last = drift["mean"][-1]
-        return [(self.run.class_name(drift["classes"][i]), i) for i, value in enumerate(last) if value is not None]
+        drift = self.run.results.drift
+        if drift is None:
+            return []
+        names = self.run.class_names(drift.classes)
+        return [(names[i], i) for i, value in enumerate(drift.mean[-1]) if value is not None]
 
     @property
-    def figures(self) -> list[Figure]:
-        return [*self.accuracy, *self.confusion, *self.structure, *([self.review] if self.review else []), self.memory]
+    def sections(self) -> dict[str, str]:
+        """Titles of the sections that there is something to say in."""
+        run, shown = self.run, self.shown
+        there = {
+            "accuracy": "Accuracy",
+            "structure": "Structure" if shown["structure"] or run.keeps_moments else "",
+            "pictures": "Pictures" if shown["pictures"] or run.draws else "",
+            "review": "Review" if shown["review"] else "",
+            "cost": "Memory and time",
+            "recipe": "Recipe",
+        }
+        return {name: title for name, title in there.items() if title}
 
-
-def draw(run: RunRecord) -> RunPage:
-    """Every figure that the folder has the numbers for."""
-    kept = run.learner.memory if run.learner is not None else None
-    structure = [figure(run, kept) for figure in (block_map, affinity_map, energy)] if kept is not None else []
-    tables = [replayed(run, run.learner) if run.learner is not None else None, reconstructed(run)]
-    return RunPage(
-        run,
-        _there([accuracy(run), forgetting(run)]),
-        [confusion_map(run, protocol) for protocol in PROTOCOLS],
-        [*structure, *_there([drift_of_means(run), drift_of_subspaces(run)])],
-        review(run),
-        kept_bytes(run),
-        [table for table in tables if table is not None],
-        _without_place(run.recipe),
-        commands(run),
-    )
-
-
-def comparison(pages: list[RunPage]) -> list[Figure]:
-    """The accuracy of all runs in one chart a protocol, if there are several."""
-    runs = [page.run for page in pages]
-    return [compared(runs, protocol) for protocol in PROTOCOLS] if len(runs) > 1 else []
-
-
-def render(pages: list[RunPage]) -> str:
-    """The HTML, with pictures of as many classes as it has room for."""
-    environment = Environment(
-        loader=PackageLoader("ictrl", "report"),
-        autoescape=True,  # names of classes are names of folders: a stranger's
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["size"] = size
-    environment.filters["drawn"] = lambda figure: Markup(figure.svg)
-    template = environment.get_template("report.html.j2")
-    style, _, _ = environment.loader.get_source(environment, "report.css")  # type: ignore[union-attr]
-    for most in (*CLASSES_SHOWN, 0):
-        limited = [replace(page, pictures=[table.limited(most) for table in page.pictures]) for page in pages]
-        html = template.render(
-            pages=limited,
-            comparison=comparison(pages),
-            style=Markup(style),
-            light=LIGHT,
-            dark=DARK,
-            protocols=PROTOCOLS,
-            number=number,
-            matrix_rows=matrix_rows,
+    def limited(self, most: int) -> "RunPage":
+        """With pictures of so many classes."""
+        return replace(
+            self,
+            shown={
+                section: {
+                    name: found.limited(most) if isinstance(found, PictureTable) else found
+                    for name, found in shown.items()
+                }
+                for section, shown in self.shown.items()
+            },
         )
+
+
+def draw(runs: list[RunRecord]) -> tuple[list[RunPage], Shown]:
+    """Every figure that the runs have the numbers for, and those that compare them if there are several."""
+    pages = []
+    with house_style(), _no_collecting():
+        for i, run in enumerate(runs, start=1):
+            shown = {
+                section: _there({name: make(run) for name, make in figures_of(section).items()}, f"run-{i}-")
+                for section in SECTIONS
+            }
+            pages.append(RunPage(run, shown, _without_place(run.recipe), commands(run)))
+        several = comparisons() if len(runs) > 1 else {}
+        return pages, _there({name: make(runs) for name, make in several.items()}, "")
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Let garbage lie: charts are thousands of small objects, and looking for garbage among them, and through all that
+    torch has in memory, would take a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _there(figures: dict[str, Figure | PictureTable | None] | dict[str, Figure | None], ids: str) -> Shown:
+    """Those that are there, charts as SVG."""
+    return {
+        name: Chart(found.title, found.caption, to_svg(found.drawing, found.alt, f"{ids}{name}-"))
+        if isinstance(found, Figure)
+        else found
+        for name, found in figures.items()
+        if found is not None
+    }
+
+
+def render(pages: list[RunPage], comparison: Shown) -> str:
+    """The HTML, with pictures of as many classes as it has room for."""
+    template = _template()
+    protocols = [name for name in PROTOCOLS if any(name in page.run.results.scores for page in pages)]
+    floors = [name for name in FLOORS if any(name in page.run.results.scores for page in pages)]
+    for most in (*CLASSES_SHOWN, 0):
+        limited = [page.limited(most) for page in pages]
+        html = template.render(pages=limited, comparison=comparison, protocols=protocols, floors=floors)
         if len(html.encode()) <= LARGEST:
             return html
     raise InputError(
@@ -108,37 +146,51 @@ def render(pages: list[RunPage]) -> str:
     )
 
 
-def number(results: dict[str, Any], path: str, form: str = ".3f") -> Markup:
-    """A number of `results.json` as the page shows it, with the whole of it and where it stands for whoever checks.
-
-    >>> number({"memory": {"last": 0.97531}}, "memory.last")
-    Markup('<data value="0.97531" data-key="memory.last">0.975</data>')
-    """
-    value: Any = results
-    for step in path.split("."):
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return Markup('<data value="{}" data-key="{}">{}</data>').format(value, path, format(value, form))
+def drawn(chart: Chart) -> Markup:
+    """The chart as the page holds it."""
+    return Markup(chart.svg.page)
 
 
-def matrix_rows(matrix: list[list[float | None]]) -> list[list[bool]]:
-    """Which entries of an accuracy matrix there are."""
-    return [[value is not None for value in row] for row in matrix]
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("ictrl", "report/templates"),
+        autoescape=True,  # names of classes are names of folders: a stranger's
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"size": size, "drawn": drawn}
+    environment.tests["table"] = lambda found: isinstance(found, PictureTable)
+    style, _, _ = environment.loader.get_source(environment, "style.css")  # type: ignore[union-attr]
+    environment.globals |= {
+        "style": Markup(style),
+        "light": LIGHT,
+        "dark": DARK,
+        "number": number,
+        "method_colour": method_colour,
+        "phases": PHASES,
+        "titles": TITLES,
+    }
+    return environment.get_template("page.html.j2")
 
 
 def commands(run: RunRecord) -> list[str]:
     """What to type to get the run and this page again."""
-    name, data = run.recipe.name, "" if run.recipe.data.root is None else " --data.root DATA"
-    known = name in recipe_names() and not differences(replace(load_recipe(name), seed=run.recipe.seed), run.recipe)
-    out = f"runs/{run.path.resolve().name}"
-    seed = f" --seed {run.recipe.seed}" if known else ""
-    what = name if known else f"{name}.toml"
-    return [f"ictrl run {what}{seed}{data} --out {out}", f"ictrl report {out}"]
+    recipe, out = run.recipe, f"runs/{printable(run.path.resolve().name)}"
+    data = "" if recipe.stream.root is None else " --stream.root DATA"
+    known = recipe.name in recipe_names() and not differences(_seeded(load_recipe(recipe.name), recipe), recipe)
+    seed = f" --seed {recipe.run.seed}" if known else ""
+    what = recipe.name if known else f"{recipe.name}.toml"
+    again = [] if run.in_memory else [f"ictrl run {what}{seed}{data} --out {out}"]
+    return [*again, f"ictrl report {out}"]
+
+
+def _seeded(recipe: Recipe, other: Recipe) -> Recipe:
+    """A recipe with another one's seed."""
+    return replace(recipe, run=replace(recipe.run, seed=other.run.seed))
 
 
 def _without_place(recipe: Recipe) -> str:
     """The recipe as TOML, without where the data lay on one machine."""
-    return to_toml(replace(recipe, data=replace(recipe.data, root=None)))
-
-
-def _there(figures: list[Figure | None]) -> list[Figure]:
-    return [figure for figure in figures if figure is not None]
+    return to_toml(replace(recipe, stream=replace(recipe.stream, root=None)))

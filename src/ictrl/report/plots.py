@@ -16,7 +16,6 @@ from ictrl.report.house_style import (
     LEFT,
     NAMED,
     RIGHT,
-    UPRIGHT,
     WIDTH,
     canvas,
     canvas_with_legend,
@@ -61,13 +60,12 @@ def line_chart(
     x_names: Mapping[float, str] | None = None,
 ) -> Drawing:
     """The curves, with a legend below; `x_names` are the places to be named on the horizontal axis."""
-    named = [curve for curve in curves if not curve.faint]
-    names = [curve.name for curve in named]
+    names = [curve.name for curve in curves if not curve.faint]
     drawing, axes = canvas_with_legend(210, names)
-    lines = {}
+    lines = []
     for curve in curves:
         look: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "alpha": 0.45} if curve.faint else {}
-        (lines[curve],) = axes.plot(
+        lines += axes.plot(
             *zip(*curve.points),
             color=LIGHT[curve.colour],
             linestyle=DASHES[curve.dash],
@@ -84,7 +82,7 @@ def line_chart(
         places = thinned(list(x_names), NAMED)
         axes.set_xticks(places, [x_names[place] for place in places])
     name_axes(axes, x_label, y_label)
-    legend(drawing, [lines[curve] for curve in named], names)
+    legend(drawing, [line for line, curve in zip(lines, curves) if not curve.faint], names)
     return drawing
 
 
@@ -121,7 +119,7 @@ def level_bars(rows: Sequence[tuple[str, float, str, str]]) -> Drawing:
     axes.set(xlim=(0, longest), ylim=(BAR * len(rows), 0))
     for i, (name, length, words, colour) in enumerate(rows):
         axes.text(0, BAR * i + 13, name)
-        axes.text(longest, BAR * i + 13, words, ha="right", weight=600)
+        axes.text(longest, BAR * i + 13, words, ha="right", weight=700)
         seen = max(length, longest * 1.5 / WIDTH)  # something is to be seen even of next to nothing
         axes.barh(BAR * i + 28, seen, height=16, color=LIGHT[colour])
     return drawing
@@ -147,31 +145,30 @@ def heat_map(
     below = 20 if longest <= 2 else 14 + 5 * longest  # for the names of columns, which are turned if they are long
     field = WIDTH - left - RIGHT
     drawing, axes = canvas(field, left, below + 22)
-    axes.grid(visible=False)
+    axes.set_axis_off()  # words are as good as ticks here, and cost a third
     shades = np.sqrt(values) if root else values
     axes.imshow(_shaded(shades), interpolation="none", extent=(0, side, side, 0))
     sizes = np.array([size for _, size in blocks])
     middles = np.cumsum(sizes) - sizes / 2
-    chosen = thinned(range(len(names)), NAMED)
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if longest > 2 else {}
-    axes.set_xticks(middles[chosen], [names[i] for i in chosen], size=11, **turned)
-    axes.set_yticks(middles[chosen], [names[i] for i in chosen], size=11)
+    point = side / field  # in the map's own units
+    quiet: dict[str, Any] = {"size": 11, "color": LIGHT["quiet"]}
+    turned: dict[str, Any] = {"ha": "right", "rotation": 45, "rotation_mode": "anchor"}
+    for i in thinned(range(len(names)), NAMED):
+        axes.text(-6 * point, middles[i], names[i], ha="right", va="center_baseline", **quiet)
+        axes.text(middles[i], side + 14 * point, names[i], **quiet, **(turned if longest > 2 else {"ha": "center"}))
     for i, row in enumerate(words or ()):
         for j, word in enumerate(row):
-            if word:
-                ink = "#ffffff" if shades[i, j] > DARK_ENOUGH else LIGHT["ink"]
-                axes.text(j + 0.5, i + 0.5, word, ha="center", va="center_baseline", size=11, color=ink)
+            ink = "#ffffff" if shades[i, j] > DARK_ENOUGH else LIGHT["ink"]
+            axes.text(j + 0.5, i + 0.5, word, ha="center", va="center_baseline", size=11, color=ink)
     # a line below: what the columns are, and the key of shades
-    point = side / field  # in the map's own units
     foot, end = side + (below + 16) * point, side - 12 * point
     key = _shaded(np.linspace(0, 1, 96)[None] ** (0.5 if root else 1))
-    place = (end - 96 * point, end, foot, foot - 10 * point)
-    axes.imshow(key, interpolation="none", extent=place, clip_on=False, aspect="auto")
-    axes.text(place[0] - 6 * point, foot, "0", ha="right", size=11, color=LIGHT["quiet"])
-    axes.text(end + 5 * point, foot, "1", size=11, color=LIGHT["quiet"])
+    axes.imshow(key, interpolation="none", extent=(end - 96 * point, end, foot, foot - 10 * point), clip_on=False)
+    axes.text(end - 102 * point, foot, "0", ha="right", **quiet)
+    axes.text(end + 5 * point, foot, "1", **quiet)
     axes.text(0, foot, x_label)
-    axes.text((12 - left) * point, side / 2, y_label, **UPRIGHT)
-    axes.set(xlim=(0, side), ylim=(side, 0))
+    axes.text((12 - left) * point, side / 2, y_label, ha="center", rotation=90, rotation_mode="anchor")
+    axes.set(xlim=(0, side), ylim=(side, 0), aspect="auto")
     return drawing
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.results import Results
+from ictrl.experiment.run import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
@@ -62,6 +63,11 @@ class RunRecord:
     def draws(self) -> bool:
         """Whether the method draws images, be there a learner that can be read or not."""
         return issubclass(LEARNERS[self.method], Draws)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its tasks were given in Python: no command can repeat it."""
+        return self.recipe.stream.dataset == IN_MEMORY
 
     @property
     def memory(self) -> Memory | None:

@@ -104,11 +104,10 @@ def _smaller(uri: str) -> str:
     """A picture's data, with a byte per pixel instead of four if it is of one colour, more or less transparent."""
     picture = Image.open(BytesIO(base64.b64decode(uri.removeprefix(PNG)))).convert("RGBA")
     *colours, shades = picture.split()
-    found = [colour.getextrema() for colour in colours]
-    if any(low != high for low, high in found):
+    if any(len(set(colour.tobytes())) > 1 for colour in colours):
         return uri
     small = Image.frombytes("P", picture.size, shades.tobytes())
-    small.putpalette([low for low, _ in found] * 256)
+    small.putpalette(b"".join(colour.tobytes()[:1] for colour in colours) * 256)
     buffer = BytesIO()
-    small.save(buffer, format="PNG", transparency=bytes(range(256)), optimize=True)
+    small.save(buffer, format="PNG", transparency=bytes(range(256)))
     return data_uri(buffer.getvalue())

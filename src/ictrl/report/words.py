@@ -4,6 +4,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+TITLES = {"memory": "memory", "reencoded": "reencoded", "untrained": "untrained floor", "frozen": "frozen floor"}
+"""What protocols and floors are called."""
+
 
 def size(count: int) -> str:
     """Bytes for people.

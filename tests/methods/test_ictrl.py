@@ -1,39 +1,36 @@
-"""The object a user holds: what it learns, what it keeps, what it gives back."""
-
-import gc
-import weakref
-from collections.abc import Callable
-from dataclasses import replace
+"""i-CTRL: a later task against replayed memory, and memory that moves along with the encoder."""
 
 import numpy as np
 import pytest
 import torch
+from method_support import Learned
 from support import DEVICES, pictures, tiny_recipe
+from torch import Tensor
 
 from ictrl import ICTRL, Recipe
-from ictrl.config import AnchorsConfig, MemoryConfig
-from ictrl.nets.dcgan import to_uint8
 from ictrl.training.players import Players
+from ictrl.training.task import GameTask
 
-Learned = Callable[..., ICTRL]
-TRANSPORT = MemoryConfig(directions=3, neighbours=5, samples=4, transport=True)
+COMPENSATED = {"drift_compensation": True}
+DISTILLED = {"weights": {"distill_new": 5.0, "distill_replayed": 20.0}}
 
 
-def memory_of(learner: ICTRL, labels: list[int]) -> dict[str, torch.Tensor]:
+def memory_of(learner: ICTRL, labels: list[int]) -> dict[str, Tensor]:
     state = learner.memory.state()
     return {name: tensor.clone() for name, tensor in state.items() if int(name.split(".")[0]) in labels}
 
 
 def test_without_a_recipe_the_defaults_are_taken() -> None:
     learner = ICTRL()
-    assert (learner.recipe, learner.parameters) == (Recipe(), 2_367_104)
+    assert (learner.recipe, learner.parameter_count) == (Recipe(), 2_367_104)
 
 
 def test_learns_task_by_task_and_predicts_from_memory() -> None:
-    learner = ICTRL(tiny_recipe(anchors=AnchorsConfig(new=5.0, replayed=20.0), memory=TRANSPORT))
+    learner = ICTRL(tiny_recipe(later=DISTILLED, memory=COMPENSATED))
     for task in ([30, -4], [7, 1000000], [2, 3]):
         assert learner.learn(*pictures(task)) is learner
     assert learner.classes_.tolist() == [-4, 2, 3, 7, 30, 1000000]
+    assert list(learner.memory) == learner.labels == [-4, 30, 7, 1000000, 2, 3]
     assert learner.score(*pictures([30, -4, 7, 1000000, 2, 3], seed=1)) > 0.9
 
 
@@ -43,28 +40,13 @@ def test_joint_training_is_one_task_of_all_classes() -> None:
 
 
 def test_tasks_of_one_class() -> None:
-    learner = ICTRL(tiny_recipe(anchors=AnchorsConfig(new=5.0, replayed=20.0), memory=TRANSPORT))
+    learner = ICTRL(tiny_recipe(later=DISTILLED, memory=COMPENSATED))
     for label in range(4):
         learner.learn(*pictures([label]))
     assert learner.score(*pictures([0, 1, 2, 3], seed=1)) > 0.8
 
 
-def test_what_comes_back_is_of_the_kind_that_went_in(learned: Learned) -> None:
-    learner = learned()
-    images, _ = pictures([0, 3])
-    for give in (learner.predict, learner.residuals, learner.reconstruct):
-        tensor, array = give(images), give(images.numpy())
-        assert isinstance(tensor, torch.Tensor)
-        assert isinstance(array, np.ndarray)
-        np.testing.assert_array_equal(tensor.numpy(), array)
-    assert learner.predict(images).dtype == torch.int64
-    assert learner.residuals(images).shape == (40, 4)
-    assert torch.equal(torch.from_numpy(learner.classes_)[learner.residuals(images).argmin(1)], learner.predict(images))
-    assert learner.reconstruct(images).shape == images.shape
-    assert learner.reconstruct(images).dtype == torch.uint8
-
-
-def test_scikit_learns_names(learned: Learned) -> None:
+def test_scikit_learns_names() -> None:
     images, labels = pictures([0, 1])
     by_learn = ICTRL(tiny_recipe()).learn(images, labels)
     by_fit = ICTRL(tiny_recipe()).partial_fit(images.numpy(), labels.tolist())
@@ -93,39 +75,40 @@ def test_the_same_seed_learns_the_same(learned: Learned) -> None:
 def test_global_random_state_is_neither_used_nor_changed(learned: Learned) -> None:
     torch.manual_seed(1)
     np.random.seed(1)
-    before = torch.get_rng_state()
+    before, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
     first = learned()
     assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(np.random.get_state()[1], numbers)
     torch.manual_seed(2)
     images, _ = pictures([0, 1])
     assert torch.equal(first.residuals(images), learned().residuals(images))
 
 
-def test_old_memory_is_unchanged_by_learning_unless_transported() -> None:
-    for memory, changes in ((tiny_recipe().memory, False), (TRANSPORT, True)):
-        learner = ICTRL(tiny_recipe(memory=memory)).learn(*pictures([0, 1]))
-        before = memory_of(learner, [0, 1])
-        learner.learn(*pictures([2, 3]))
-        after = memory_of(learner, [0, 1])
-        moved = [not torch.equal(before[name], after[name]) for name in before if not name.endswith("count")]
-        assert moved == [changes] * len(moved)
+@pytest.mark.parametrize("compensated", [False, True])
+def test_old_memory_is_unchanged_by_learning_unless_drift_is_compensated(compensated: bool) -> None:
+    learner = ICTRL(tiny_recipe(memory={"drift_compensation": compensated})).learn(*pictures([0, 1]))
+    before = memory_of(learner, [0, 1])
+    learner.learn(*pictures([2, 3]))
+    after = memory_of(learner, [0, 1])
+    moved = [not torch.equal(before[name], after[name]) for name in before if not name.endswith("count")]
+    assert moved == [compensated] * len(moved)
 
 
 @pytest.mark.parametrize("replayed", [0.0, 0.5])
-def test_transport_follows_the_encoder_exactly_where_it_turned(
+def test_compensation_follows_the_encoder_exactly_where_it_turned(
     replayed: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A game that only rotates all features: memory must rotate with them, whatever the images were."""
-    kept = replace(TRANSPORT, transport_ridge=1e-7, transport_replayed=replayed)
+    kept = {**COMPENSATED, "compensation_ridge": 1e-7, "compensation_replayed": replayed}
     learner = ICTRL(tiny_recipe(memory=kept)).learn(*pictures([0, 1]))
     before = learner.memory[0]
     Q = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0))).Q
 
     def rotate(players: Players, *_: object, **__: object) -> None:
-        last = players.encoder.layers[-1]
+        last = players.encoder.backbone.layers[-1]
         last.weight.data = torch.einsum("ij,jchw->ichw", Q, last.weight.data)
 
-    monkeypatch.setattr("ictrl.methods.ictrl.play", rotate)
+    monkeypatch.setattr("ictrl.methods.closed_loop.play_task", rotate)
     learner.learn(*pictures([2, 3]))
     after = learner.memory[0]
     assert float((after.mean - Q @ before.mean).norm()) < 0.02
@@ -134,47 +117,36 @@ def test_transport_follows_the_encoder_exactly_where_it_turned(
     assert float((after.mean - before.mean).norm()) > 0.5
 
 
-def test_no_image_outlives_learning(learned: Learned) -> None:
-    learner = ICTRL(tiny_recipe(anchors=AnchorsConfig(new=1.0), memory=TRANSPORT)).learn(*pictures([0, 1]))
-    images, labels = pictures([2, 3], each=23)  # a number of images that no other test has
-    array = images.numpy().copy()
-    gone = [weakref.ref(images), weakref.finalize(array, lambda: None)]
+def test_a_later_task_is_played_against_all_that_is_remembered(
+    learned: Learned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, played = learned(), list[GameTask]()
+    monkeypatch.setattr("ictrl.methods.closed_loop.play_task", lambda players, task, *rest: played.append(task))
+    images, labels = pictures([9, 7])
     learner.learn(images, labels)
-    learner.predict(array)
-    learner.reconstruct(array)
-    del images, array
-    gc.collect()
-    assert gone[0]() is None
-    assert not gone[1].alive
-    shapes = [t.shape for t in gc.get_objects() if type(t) is torch.Tensor and t.ndim == 4 and t.shape[0] == 46]
-    assert shapes == []  # nor a copy of them
+    (task,) = played
+    assert (task.classes, task.samples) == (6, learner.settings.memory.samples)
+    assert torch.equal(task.y, torch.where(labels == 7, 4, 5))  # numbered after the old ones, labels ascending
+    assert task.old is not None
+    assert torch.equal(task.old.labels.unique(), torch.arange(4))
+    assert task.images is not None
+    assert torch.equal(task.images, images)
+
+
+@pytest.mark.parametrize("optimiser", ["kept", "fresh"])
+def test_the_optimisers_moments_are_kept_after_the_first_task_or_begun_afresh(optimiser: str) -> None:
+    learner = ICTRL(tiny_recipe(game={"optimiser": optimiser})).learn(*pictures([0, 1]))
+    kept = [bool(part.state) for part in learner._state.optimisers.values()]
+    assert kept == [optimiser == "kept"] * 2
+    learner.learn(*pictures([2, 3]))
+    assert all(part.state for part in learner._state.optimisers.values())  # only then: later tasks keep theirs
 
 
 def test_memory_takes_the_space_it_says(learned: Learned) -> None:
     learner = learned()
     stored = sum(tensor.numel() * tensor.element_size() for tensor in learner.memory.state().values())
-    assert learner.memory.nbytes == stored + 8 * 4
+    assert learner.kept_bytes == learner.memory.nbytes == stored + 8 * 4
     assert repr(learner.memory) == f"Memory(4 classes, {learner.memory.nbytes} bytes)"
-
-
-def test_samples_are_images_of_the_class(learned: Learned) -> None:
-    learner = learned()
-    for n in (1, 2, 7):
-        sheet = learner.sample(2, n)
-        assert sheet.shape == (n, 1, 8, 8)
-        assert sheet.dtype == torch.uint8
-    assert learner.sample(2, 5, direction=1).shape == (5, 1, 8, 8)
-
-
-def test_samples_along_a_direction_come_from_its_gaussian(learned: Learned) -> None:
-    learner = learned()
-    kept = learner.memory[0]
-    with torch.no_grad():
-        middle = to_uint8(learner.decoder(kept.direction_means))
-    for i in range(3):
-        mean = learner.sample(0, 400, direction=i).float().mean(0)
-        distances = (middle.float() - mean).square().flatten(1).sum(1)
-        assert int(distances.argmin()) == i
 
 
 def test_looking_does_not_change_what_is_learned_next() -> None:
@@ -184,6 +156,7 @@ def test_looking_does_not_change_what_is_learned_next() -> None:
     watched.predict(images)
     watched.score(images, labels)
     watched.reconstruct(images)
+    watched.replay_recognised()
     assert torch.equal(
         plain.learn(*pictures([2, 3])).residuals(images), watched.learn(*pictures([2, 3])).residuals(images)
     )
@@ -191,8 +164,8 @@ def test_looking_does_not_change_what_is_learned_next() -> None:
 
 @pytest.mark.parametrize("moment", [1, 2])
 def test_interrupted_learning_leaves_the_learner_as_it_was(moment: int) -> None:
-    learner = ICTRL(tiny_recipe(memory=TRANSPORT)).learn(*pictures([0, 1]))
-    other = ICTRL(tiny_recipe(memory=TRANSPORT)).learn(*pictures([0, 1]))
+    learner = ICTRL(tiny_recipe(memory=COMPENSATED)).learn(*pictures([0, 1]))
+    other = ICTRL(tiny_recipe(memory=COMPENSATED)).learn(*pictures([0, 1]))
     images, _ = pictures([0, 1, 2, 3])
 
     def stop(report: object) -> None:
@@ -217,11 +190,8 @@ def test_interrupted_first_task_leaves_a_new_learner() -> None:
     with pytest.raises(KeyboardInterrupt):
         learner.learn(*pictures([0, 1]), progress=stop)
     images, _ = pictures([0, 1])
-    assert torch.equal(learner.learn(*pictures([0, 1])).residuals(images), first_task().residuals(images))
-
-
-def first_task() -> ICTRL:
-    return ICTRL(tiny_recipe()).learn(*pictures([0, 1]))
+    undisturbed = ICTRL(tiny_recipe()).learn(*pictures([0, 1]))
+    assert torch.equal(learner.learn(*pictures([0, 1])).residuals(images), undisturbed.residuals(images))
 
 
 def test_two_images_a_class_are_enough() -> None:
@@ -230,16 +200,14 @@ def test_two_images_a_class_are_enough() -> None:
 
 
 def test_components_by_energy() -> None:
-    recipe = tiny_recipe()
-    recipe = replace(recipe, classifier=replace(recipe.classifier, components=None, energy=0.9))
+    recipe = tiny_recipe(classifier={"components": None, "energy": 0.9})
     assert ICTRL(recipe).learn(*pictures([0, 1])).score(*pictures([0, 1], seed=1)) > 0.9
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="compares a GPU with the CPU; this machine has no GPU")
 def test_gpu_and_cpu_agree() -> None:
     images, labels = pictures([0, 1])
-    recipe = tiny_recipe()
-    recipe = replace(recipe, game=replace(recipe.game, precision="float32"))
+    recipe = tiny_recipe(game={"precision": "float32"})
     on = {name: ICTRL(recipe, device=name) for name in DEVICES}
     Z = {name: learner.features(images).cpu() for name, learner in on.items()}
     assert torch.allclose(Z["cpu"], Z["cuda"], atol=1e-4)

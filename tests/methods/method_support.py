@@ -1,0 +1,87 @@
+"""A tiny recipe for every method, and all that a learner knows as tensors that can be compared."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import pictures, tiny_recipe
+from torch import Tensor
+
+from ictrl import ICTRL, EpochReport, Learner, Recipe, StageConfig, create_learner
+from ictrl.methods.base import LEARNERS
+from ictrl.recipes.reader import recipe_with
+
+METHODS = sorted(LEARNERS)
+TASKS = [pictures([5, -4]), pictures([2, 30])]
+TESTS, TEST_LABELS = pictures([5, -4, 2, 30], each=8, seed=1)
+
+# what a method needs besides the settings that it shares with i-CTRL
+OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "finetune": {"later": {"batch": 15}},
+    "joint": {"stage": {"epochs": 3, "batch": 30, "learning_rate": 1e-3, "ema": 0.0}},
+}
+
+
+def recipe_of(method: str, **settings: Any) -> Recipe:
+    """A recipe by which that method learns two tasks in a fraction of a second, with everything that it has."""
+    whole = tiny_recipe(
+        memory={"drift_compensation": True, "compensation_replayed": 0.5},
+        first={"epochs": 3, "batch": 15},
+        later={"epochs": 3, "weights": {"distill_new": 1.0, "distill_replayed": 2.0}},
+    )
+    whole = recipe_with(whole, {"method": {"name": method, **OWN_SETTINGS.get(method, {})}})
+    return recipe_with(whole, {"method": settings})
+
+
+def learner_of(method: str, tasks: int = 2, **settings: Any) -> Learner[Any]:
+    """A learner of that method after so many tasks."""
+    learner = create_learner(recipe_of(method, **settings))
+    for task in TASKS[:tasks]:
+        learner.learn(*task)
+    return learner
+
+
+def everything(learner: Learner[Any]) -> dict[str, Tensor]:
+    """Copies of networks, optimisers, random state and what is kept, by name."""
+    kept = {f"kept.{name}": tensor for name, tensor in learner.kept_tensors().items()}
+    labels = {"labels": torch.tensor(learner.labels)}
+    return {name: tensor.clone() for name, tensor in {**learner._state.tensors(), **kept, **labels}.items()}
+
+
+@cache
+def undisturbed(method: str, tasks: int = 2, ema: float = 0.0) -> dict[str, Tensor]:
+    """Everything that a learner of that method knows after so many tasks, if nothing happens to it."""
+    return everything(learner_of(method, tasks, **ema_of(method, ema)))
+
+
+def ema_of(method: str, ema: float) -> dict[str, Any]:
+    """Settings by which every stage of that method has this EMA."""
+    stages = (name for name, part in vars(recipe_of(method).method).items() if isinstance(part, StageConfig))
+    return {name: {"ema": ema} for name in stages}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether two learners know the same, to the last bit."""
+    return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def stop_after(
+    learner: Learner[Any], task: tuple[Tensor, Tensor], epoch: int, path: Path | None = None, error: type = RuntimeError
+) -> None:
+    """Let a task fail after an epoch, which is written down first where there is a path for it."""
+
+    def progress(report: EpochReport) -> None:
+        if report.epoch == epoch:
+            if path is not None:
+                learner.save_task(path, report)
+            raise error("as asked for")
+
+    with pytest.raises(error, match="as asked for"):
+        learner.learn(*task, progress=progress)
+
+
+Learned = Callable[..., ICTRL]
+"""of the fixture `learned`"""
