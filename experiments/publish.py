@@ -12,6 +12,7 @@ experiments/results. Nobody types numbers by hand: a test compares the pages wit
 
 import argparse
 import json
+import re
 import statistics
 import tempfile
 from collections import Counter
@@ -94,10 +95,13 @@ def readme_table() -> str:
         found |= {label: published[label] for label in labels}
     columns = [column for column in COLUMNS if column not in ("replay", "learning", "seeds")]
     rows = table(Study("readme", "", tuple(lines)), found, columns).replace(", for memory", "")
+    rows = re.sub(r" ± \d\.\d+", "", rows).replace(" / ", "/").replace(" kB", "\u00a0kB")  # to fit on a page
     runs = [results for group in found.values() for results in group]
+    first, sizes = runs[0], from_to(sorted({results.parameters / 1e6 for results in runs}), ".2f")
     note = (
-        f"Accuracy after the last task ± deviation / average over tasks, test images. {conditions(runs)} (CIFAR-100: "
-        "seed 0). Recipes `best-…`; every figure is in a file in [docs/results](docs/results)."
+        f"Last/average accuracy, test images, mean of seeds 0 to 2 (CIFAR-100: one). {first.device}, torch "
+        f"{first.versions['torch']}; {sizes} M parameters; recipes `best-…`. Deviations, and every figure's file: "
+        "[all results](docs/results.md)."
     )
     return "\n".join([rows, "", note])
 

@@ -29,19 +29,17 @@ def test_there_is_an_example_for_each_thing_to_extend() -> None:
 def test_an_example_runs(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # what an example registers is gone after it
-    for known in (METHODS, LEARNERS, registry.ENTRIES):
-        for name in list(known):
-            monkeypatch.setitem(known, name, known[name])  # type: ignore[arg-type]
-    before = [set(known) for known in (METHODS, LEARNERS, registry.ENTRIES)]
+    registry.dataset_names()  # imports the readers
+    registers = METHODS, LEARNERS, registry.ENTRIES
+    before = [dict(known) for known in registers]
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "run")])
     monkeypatch.chdir(tmp_path)
     try:
         runpy.run_path(str(path), run_name="__main__")
-    finally:
-        for known, names in zip((METHODS, LEARNERS, registry.ENTRIES), before):
-            for name in set(known) - names:
-                del known[name]  # type: ignore[attr-defined]
+    finally:  # what an example registers is gone after it
+        for known, names in zip(registers, before):
+            known.clear()
+            known.update(names)  # type: ignore[arg-type]
     said = re.fullmatch(SAID[path.stem], capsys.readouterr().out.strip())
     assert said is not None
     assert float(said["accuracy"]) > 0.8

@@ -1,18 +1,22 @@
-"""The README says what is true: its code runs, its commands exist, its figures come from files."""
+"""The README says what is true: its code runs, its commands do what they say, its figures come from files."""
 
 import importlib.util
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
+from support import call
 
 import ictrl
-from ictrl.cli import main
-from ictrl.recipes.reader import load_recipe, reached, recipe_to_table, recipe_with
+from ictrl.config import StageConfig
 from ictrl.experiment.study import load_study, read_published
+from ictrl.recipes.reader import load_recipe, reached, recipe_to_table, recipe_with
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,13 +27,24 @@ def indented_block(containing: str) -> str:
     return next(re.sub("^    ", "", block, flags=re.MULTILINE) for block in blocks if containing in block)
 
 
+def quick(recipe: ictrl.Recipe) -> ictrl.Recipe:
+    """The recipe with one epoch per task, on the CPU."""
+    stages = {
+        name: replace(stage, epochs=1) for name, stage in vars(recipe.method).items() if isinstance(stage, StageConfig)
+    }
+    return replace(recipe, method=replace(recipe.method, **stages), run=replace(recipe.run, device="cpu"))
+
+
+def test_it_is_short() -> None:
+    assert len(README.split()) <= 900
+
+
 def test_the_library_in_ten_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The very lines, with one epoch a task."""
-    recipe = ictrl.load_recipe("digits")
-    quick = replace(recipe, device="cpu", game=replace(recipe.game, epochs=1, first_epochs=1))
-    monkeypatch.setattr(ictrl, "load_recipe", lambda name: quick)
+    """The very lines, with one epoch per task."""
+    recipe = quick(load_recipe("digits"))
+    monkeypatch.setattr(ictrl, "load_recipe", lambda name: recipe)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(compile(indented_block("from ictrl import ICTRL"), "README.md", "exec"), names)
@@ -44,24 +59,62 @@ def test_the_two_commands_are_targets() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     commands = re.findall(r"^    make ([a-z]+)", README, flags=re.MULTILINE)
     assert commands == ["demo", "test"]
-    assert {*commands, "bench", "lint", "format"} <= set(targets)
+    assert {*commands, "bench", "lint", "format", "site"} <= set(targets)
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_the_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = re.findall(r"^    ictrl (.*?)(?: *#.*)?$", README, flags=re.MULTILINE)
-    drawing = {"sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity"}
-    running = {"run", "evaluate", "resume", "report", "review", "study"}
-    assert {line.split()[0] for line in lines} == {"data", "predict", *running, *drawing}
+def draw_shapes(folder: Path) -> None:
+    """What the README calls shapes/ and new/."""
+    random = np.random.default_rng(0)
+
+    def drawn(kind: int) -> Image.Image:
+        pixels = random.integers(0, 60, (20, 20, 3))
+        rows, columns = np.mgrid[-10:10, -10:10]
+        inside = [rows**2 + columns**2 < 49, np.maximum(abs(rows), abs(columns)) < 6, abs(columns) < (rows + 8) / 2]
+        pixels[inside[kind]] = random.integers(150, 250, 3)
+        return Image.fromarray(pixels.astype(np.uint8))
+
+    for kind, name in enumerate(("circle", "square", "triangle")):
+        (folder / "shapes" / name).mkdir(parents=True)
+        for i in range(25):
+            drawn(kind).save(folder / "shapes" / name / f"{i}.png")
+    (folder / "new").mkdir()
+    drawn(2).save(folder / "new" / "first.png")
+    drawn(0).save(folder / "new" / "second.jpg")
+
+
+def test_every_command_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them, in the order of the README, in one folder; with one epoch per task and one seed."""
+    lines = re.findall(r"^    ictrl (.*?)(?: +#.*)?$", README, flags=re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["run", "resume", "report", "data", "run", "predict", "study"]
+    monkeypatch.setattr("ictrl.cli.load_recipe", lambda name: quick(load_recipe(name)))
+    monkeypatch.setattr("ictrl.experiment.study.load_recipe", lambda name: quick(load_recipe(name)))
+    monkeypatch.chdir(tmp_path)
+    draw_shapes(tmp_path)
     for line in lines:
-        words = [word for word in line.split() if word != "--help"]
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, "--help"])
-        assert stopped.value.code == 0, line
+        words = shlex.split(line)
+        assert call(*words, *(["--seeds", "0"] if words[0] == "study" else [])) == 0, line
+    said = capsys.readouterr().out
+    assert "runs/digits is finished: all 5 tasks are learned." in said
+    assert "pictures as 16×16 colour: 3 classes in 2 tasks" in said or "shapes as 16×16 colour" in said
+    assert re.search(r"new/first.png +(circle|square|triangle) ", said)
+    assert re.search(r"^\| joint: every image kept \|", said, flags=re.MULTILINE)
+    assert (tmp_path / "runs" / "digits" / "report.html").exists()
+    assert (tmp_path / "runs" / "shapes" / "report.html").exists()
 
 
-def benchmark(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", ROOT / "benchmarks" / f"{name}.py")
+def test_the_commands_that_are_named_exist() -> None:
+    named = re.findall(r"`(\w+)`", README.split("lists the rest:")[1].split(".\n")[0])
+    assert len(named) >= 5
+    for name in named:
+        assert call(name, "--help") == 0
+
+
+def script(name: str) -> Any:
+    folder = ROOT / ("benchmarks" if name == "speed" else "experiments")
+    spec = importlib.util.spec_from_file_location(f"script_{name}", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -70,62 +123,65 @@ def benchmark(name: str) -> Any:
 
 
 def test_the_tables_are_those_of_the_results_files() -> None:
-    results = benchmark("results")
-    assert results.with_tables(README) == README
-    assert results.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert results.experiments() == (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    assert results.reached() == reached()
+    publish = script("publish")
+    assert publish.with_tables(README) == README
+    assert publish.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert publish.experiments() == (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert publish.reached() == reached()
 
 
 def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # where it finds its neighbour
     measured = json.loads((ROOT / "docs" / "speed.json").read_text(encoding="utf-8"))
-    assert benchmark("speed").document(measured) == (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    assert script("speed").document(measured) == (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
 
 
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
-    measured = benchmark("results").measured_recipe
-    published = json.loads((ROOT / "docs" / "results" / "digits.json").read_text())
-    memory = [run["memory"]["last"] for run in published["runs"]["digits"]]
-    assert published["seeds"] == [0, 1, 2]
+    publish = script("publish")
+    published = publish.digits_runs()
+    memory = [found.memory.last for found in published["digits"]]
+    assert [found.seed for found in published["digits"]] == [0, 1, 2]
     assert sum(memory) / len(memory) >= 0.95
-    runs = [run for runs in published["runs"].values() for run in runs]
-    for run in runs:
-        recipe = measured(run)
-        assert recipe == ictrl.load_recipe(recipe.name)
-        assert run["complete"]
+    for found in (found for runs in published.values() for found in runs):
+        recipe = publish.measured_recipe(found)
+        assert recipe == publish.stripped(load_recipe(recipe.name))
+        assert found.complete
 
 
 def test_published_studies_are_the_studies_as_they_are() -> None:
-    measured = benchmark("results").measured_recipe
-    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir() and path.name != "review"]
-    assert folders
-    for folder in folders:
-        lines = {line.label: line for line in load_study(folder.name).lines}
-        chosen_by = folder.name.startswith("choosing-")
+    publish = script("publish")
+    named = ("review", "digits.json")
+    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.name not in named and path.is_dir()]
+    studies = [(load_study(folder.name), folder, "test images") for folder in folders]
+    studies += [(study, folder, "validation images") for study, folder in publish.choosing()]
+    assert len(studies) > 20
+    for study, folder, images in studies:
+        lines = {line.label: line for line in study.lines}
         for label, runs in read_published(folder).items():
-            for run in runs:
-                recipe = measured(run)
-                expected = replace(lines[label].recipe, device="auto")
-                if chosen_by:  # recipes may be called by other names since
-                    recipe = replace(recipe, name=expected.name, description=expected.description)
+            for found in runs:
+                expected = publish.stripped(lines[label].recipe)
+                recipe = publish.measured_recipe(found)
+                if images == "validation images":  # recipes may be called by other names since
+                    recipe = replace(recipe, name=expected.name)
                 assert recipe == expected, label
-                assert run["complete"]
-                assert run.get("measured_on", "test images") == ("validation" if chosen_by else "test") + " images"
+                assert found.complete
+                assert found.measured_on == images
 
 
 def test_a_run_of_another_study_is_not_made_twice() -> None:
+    publish = script("publish")
     study = load_study("constraint")
-    found = benchmark("results").with_shared(study, {"without the constraint": []})
+    found = publish.with_shared(study, {"without the constraint": []})
     (run,) = found["with the constraint"]
-    assert run["line"] == "CIFAR-10, 5 tasks, the paper's recipe"
-    assert run["seed"] == 0
+    assert run.line == "CIFAR-10, 5 tasks, the paper's recipe"
+    assert run.seed == 0
     assert found["without the constraint"] == []  # its own are kept
-    assert "for memory, without the constraint" not in benchmark("results").with_shared(load_study("table1"), {})
+    assert "for memory, without the constraint" not in publish.with_shared(load_study("table1"), {})
 
 
 def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
-    recipe = recipe_to_table(recipe_with(load_recipe("digits"), {"anchors": {"new": 1.5}}))
+    changed = {"method": {"later": {"weights": {"distill_new": 1.5}}}}
+    recipe = recipe_to_table(recipe_with(load_recipe("digits"), changed))
     for seed, after in ((0, 0.5), (1, 0.7)):
         cycles = [
             {"cycle": 0, "memory": 0.4, "reencoded": 0.6, "recognised": None, "classes": []},
@@ -137,22 +193,24 @@ def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
                 "classes": [{"label": 4, "taken_for": 4 + seed}, {"label": 5, "taken_for": 5}],
             },
         ]
-        manner = {"with_labels": False, "merge": False, "doubtful": False, "epochs": 30, "anchors": 5.0}
+        manner = {"with_labels": False, "merge": False, "doubtful": False, "epochs": 30, "distillation": 5.0}
         about = {"seed": seed, "device": "cuda", "versions": {"torch": "2"}, "recipe": recipe}
         found = {"cycles": cycles, "joint": {"memory": 0.8, "reencoded": 0.8}, **manner, **about}
         (tmp_path / f"{seed}.json").write_text(json.dumps(found))
-    page = benchmark("results").reviews(tmp_path)
-    assert any("`digits` with anchors.new: 10.0 → 1.5 (" in line and "anchors times 5)" in line for line in page)
+    publish = script("publish")
+    page = publish.reviews(tmp_path)
+    changed_line = "`digits` with method.later.weights.distill_new: 10.0 → 1.5 ("
+    assert any(changed_line in line and "distillation times 5)" in line for line in page)
     assert "| 0 | 0.400 ± 0.000 | 0.600 ± 0.000 |  |" in page
     assert "| 1 | 0.600 ± 0.141 | 0.650 ± 0.000 | 90% |" in page
     assert "| all classes at once | 0.800 | 0.800 | |" in page  # one run, whatever the seeds
     assert "Not recognised: class 4 of seed 1 was taken for 5 in 1 of 1 cycles." in page
-    assert benchmark("results").reviews(tmp_path / "none") == []
+    assert publish.reviews(tmp_path / "none") == []
 
 
 def test_the_pictures_are_small() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
-    assert len(pictures) >= 5
+    assert len(pictures) == 2
     assert sum((ROOT / picture).stat().st_size for picture in pictures) < 1_000_000
 
 
@@ -164,7 +222,7 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     using = ("predict", "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity")
-    running = ("run", "resume", "evaluate", "review", "report", "study")
+    running = ("run", "resume", "evaluate", "review", "report", "study", "migrate")
     for command in (*running, *using, "data list", "data show", "recipes"):
         assert f"$ ictrl {command}" in page
     assert "Traceback" not in page
@@ -173,7 +231,7 @@ def test_every_command_is_shown_with_its_output() -> None:
 @pytest.mark.parametrize("command", ["recipes", "study"])
 def test_the_listings_are_shown_as_they_are(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert main([command]) == 0
+    assert call(command) == 0
     shown = [line.rstrip() for line in page.splitlines()]
     for line in capsys.readouterr().out.splitlines():
         assert line.rstrip() in shown, "run make docs"

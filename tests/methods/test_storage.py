@@ -2,22 +2,19 @@
 
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from support import pictures, tiny_recipe
+from method_support import Learned, everything, same, stop_after
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from support import pictures, tiny_recipe
 
-from ictrl import ICTRL, InputError
-from ictrl.config import AnchorsConfig, GameConfig, MemoryConfig
+from ictrl import ICTRL, EpochReport, InputError
 from ictrl.files import write_atomically
-from ictrl.training.game import EpochReport
 from ictrl.methods.storage import _digest
 
-Learned = Callable[..., ICTRL]
 IMAGES, _ = pictures([0, 1, 2, 3], seed=1)
 
 
@@ -34,9 +31,8 @@ def test_saving_loading_and_predicting_agree_bit_for_bit(learned: Learned, tmp_p
 
 
 def test_learning_goes_on_exactly(tmp_path: Path) -> None:
-    recipe = tiny_recipe(
-        anchors=AnchorsConfig(new=1.0, replayed=2.0), memory=MemoryConfig(directions=3, neighbours=5, transport=True)
-    )
+    weights = {"distill_new": 1.0, "distill_replayed": 2.0}
+    recipe = tiny_recipe(later={"weights": weights}, memory={"samples": 40, "drift_compensation": True})
     learner = ICTRL(recipe, seed=7).learn(*pictures([0, 1]))
     learner.save(tmp_path / "after-one-task")
     again = ICTRL.load(tmp_path / "after-one-task")
@@ -44,8 +40,7 @@ def test_learning_goes_on_exactly(tmp_path: Path) -> None:
     for one in (learner, again):
         one.learn(*pictures([9, -3]))
     assert torch.equal(again.residuals(IMAGES), learner.residuals(IMAGES))
-    for name, tensor in learner.memory.state().items():
-        assert torch.equal(again.memory.state()[name], tensor)
+    assert same(everything(again), everything(learner))
 
 
 def test_loaded_moments_lie_in_memory_as_their_parameters_do(learned: Learned, tmp_path: Path) -> None:
@@ -138,10 +133,12 @@ def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **meta
     ("metadata", "message"),
     [
         ({"format": "something.else"}, "is a safetensors file of something else"),
-        ({"version": "99"}, "a saved learner in format 1 but .* is in format 99: load it with the version"),
+        ({"version": "99"}, "a saved learner in format 2 but .* is in format 99: load it with the version"),
         ({"recipe": "{"}, "describes none"),
         ({"recipe": "[]"}, "describes none"),
-        ({"recipe": '{"game": {"epochs": 0}}'}, "describes none: Expected game.epochs to be at least 1"),
+        ({"recipe": '{"method": {"later": {"epochs": 0}}}'}, "describes none: Expected epochs to be at least 1"),
+        ({"recipe": '{"game": {"epochs": 0}}', "version": "1"}, "describes none: Expected epochs to be at least 1"),
+        ({"recipe": '{"method": {"name": "magic"}}'}, "describes none: Expected method.name to be one of .* 'magic'"),
         ({"labels": None}, "describes none: 'labels'"),
         ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.mean'"),
         ({"seed": "x"}, "describes none"),
@@ -182,26 +179,24 @@ def test_one_flipped_byte_is_found_wherever_it_is(learned: Learned, tmp_path: Pa
             ICTRL.load(tmp_path / "damaged")
 
 
-@pytest.mark.parametrize("averaged", [0.0, 1.5])
-def test_a_task_stopped_after_any_epoch_goes_on_exactly(averaged: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ema", [0.0, 1.5])
+def test_a_task_stopped_after_any_epoch_goes_on_exactly(ema: float, tmp_path: Path) -> None:
     recipe = tiny_recipe(
-        anchors=AnchorsConfig(new=1.0, replayed=2.0),
-        memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
-        game=GameConfig(
-            epochs=4, first_epochs=3, batch=15, replay="frozen", resample="step", learning_rate=1e-3,
-            first_turns=averaged > 0, averaged=averaged,
-        ),
-    )  # fmt: skip
+        memory={"drift_compensation": True},
+        game={"replay": "frozen", "resample": "step"},
+        first={"epochs": 3, "batch": 15, "ema": ema, "augmentation": {"rotations": ema > 0}},
+        later={"epochs": 4, "batch": 15, "ema": ema, "weights": {"distill_new": 1.0, "distill_replayed": 2.0}},
+    )
     tasks = [pictures([0, 1]), pictures([2, 3])]
     whole = ICTRL(recipe)
     for task in tasks:
         whole.learn(*task)
     for stopped_in, epochs in ((0, 3), (1, 4)):
+        learner = ICTRL(recipe)
+        for task in tasks[:stopped_in]:
+            learner.learn(*task)
+        learner.save(tmp_path / "base")
         for stop in range(1, epochs + 1):
-            learner = ICTRL(recipe)
-            for task in tasks[:stopped_in]:
-                learner.learn(*task)
-            learner.save(tmp_path / "base")
             stop_after(learner, tasks[stopped_in], stop, tmp_path / "stopped")
             again = ICTRL.load(tmp_path / "base")
             reports: list[EpochReport] = []
@@ -209,22 +204,7 @@ def test_a_task_stopped_after_any_epoch_goes_on_exactly(averaged: float, tmp_pat
             assert [report.epoch for report in reports] == list(range(stop + 1, epochs + 1))
             for task in tasks[stopped_in + 1 :]:
                 again.learn(*task)
-            assert same(again, whole)
-
-
-def stop_after(learner: ICTRL, task: tuple[torch.Tensor, torch.Tensor], epoch: int, path: Path) -> None:
-    def progress(report: EpochReport) -> None:
-        if report.epoch == epoch:
-            learner.save_task(path, report)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        learner.learn(*task, progress=progress)
-
-
-def same(one: ICTRL, other: ICTRL) -> bool:
-    states = [{**learner._player_tensors(), **learner.memory.state()} for learner in (one, other)]
-    return states[0].keys() == states[1].keys() and all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+            assert same(everything(again), everything(whole))
 
 
 def test_a_stopped_task_of_another_learner_is_refused(learned: Learned, tmp_path: Path) -> None:

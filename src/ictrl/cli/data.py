@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+from ictrl.cli.options import OptionalPath
 from ictrl.cli.output import counted, open_console
 from ictrl.config import ICTRLConfig, NetworkConfig, Recipe, StreamConfig
 from ictrl.data import (
@@ -22,6 +23,7 @@ from ictrl.data import (
     load_dataset,
     split_tasks,
 )
+from ictrl.data.registry import registered
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -42,18 +44,19 @@ LIST_HELP = """List the datasets, and whether they are at hand.
 Example:
   ictrl data list
 """
-DOWNLOAD_HELP = """Fetch a dataset from its official site (MNIST: from PyTorch's mirror), and check that it is whole.
+DOWNLOAD_HELP = """Fetch a dataset, and check that it is complete.
 
-What is there already is not fetched again. Without network, the error says which files to put where.
+It comes from its official site, MNIST from PyTorch's mirror. What is there already is not fetched again. Without
+network, the error says which files to put where.
 
 Examples:
   ictrl data download mnist
   ictrl data download cifar10 --root big-disk/datasets
 """
-SHOW_HELP = """Print what a stream of tasks would be: the classes of each task, and how many images they have.
+SHOW_HELP = """Show what a stream of tasks would be: the classes of each task, and how many images they have.
 
-Takes a recipe, or a dataset's name (which is one task until --stream.tasks or --stream.task-sizes says otherwise), and
-the same --stream options as `ictrl run`. Nothing is learned. Pictures of your own that cannot be read are named.
+Takes the name of a recipe or of a dataset, and the same --stream options as `ictrl run`; a dataset is one task until
+--stream.tasks or --stream.task-sizes splits it. Nothing is learned. Pictures of your own that cannot be read are named.
 
 Examples:
   ictrl data show best-cifar10-5 --stream.class-order-seed 1
@@ -64,7 +67,9 @@ Examples:
 
 @dataclass(frozen=True)
 class DataListCommand:
-    root: Path | None = None
+    """The list of datasets."""
+
+    root: OptionalPath = None
     """where to look; by default where downloads go"""
 
     def execute(self) -> None:
@@ -86,9 +91,11 @@ class DataListCommand:
 
 @dataclass(frozen=True)
 class DataDownloadCommand:
+    """A dataset from the web."""
+
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """mnist, fashion-mnist, cifar10 or cifar100"""
-    root: Path | None = None
+    """a dataset that can be downloaded"""
+    root: OptionalPath = None
     """where to put it; by default the folder in the variable ICTRL_DATA, else the platform's cache folder"""
 
     def execute(self) -> None:
@@ -99,9 +106,11 @@ class DataDownloadCommand:
 
 @dataclass(frozen=True)
 class DataShowCommand:
-    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|DATASET")] = SHOWN
+    """What a stream of tasks would be."""
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[RECIPE|DATASET]")] = SHOWN
     """a name that `ictrl recipes` or `ictrl data list` lists, or a recipe file of your own"""
-    sheet: Path | None = None
+    sheet: OptionalPath = None
     """PNG file for a few training images of each class, a row per class in the order in which they arrive"""
     stream: StreamConfig = field(default_factory=lambda: load_recipe(SHOWN).stream)
 
@@ -131,6 +140,13 @@ class DataShowCommand:
             console.print(f"\nTraining images of each class, a row per class: {self.sheet}")
 
 
+def download_help() -> str:
+    """The help of `ictrl data download`, with the names of the datasets that have a source."""
+    names = [name for name, entry in registered().items() if entry.source is not None]
+    first, blank, rest = DOWNLOAD_HELP.partition("\n\n")
+    return f"{first}{blank}{', '.join(names[:-1])} and {names[-1]} can be downloaded. {rest}"
+
+
 def show_default(what: str) -> DataShowCommand:
     """The command before any option: its defaults are the stream of the recipe or dataset that is named."""
     return DataShowCommand(what, stream=recipe_or_dataset(what).stream)
@@ -152,7 +168,7 @@ def recipe_or_dataset(name: str) -> Recipe:
 
 
 def stream_table(summaries: Sequence[TaskSummary], held_out: str) -> Table:
-    """A row a task; beside each class the number of its training images and of those held out."""
+    """A row per task; beside each class the number of its training images and of those held out."""
     table = Table("task", box=None, pad_edge=False)
     for title in ("training", held_out):
         table.add_column(title, justify="right")

@@ -1,4 +1,4 @@
-"""`ictrl walk`, `reconstruct`, `nearest` and `interpolate`: sheets of what a learner draws."""
+"""`ictrl sample`, `walk`, `reconstruct`, `nearest` and `interpolate`: sheets of what a learner draws."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,7 @@ import tyro
 from jaxtyping import UInt8
 from torch import Tensor
 
-from ictrl.cli.output import open_console
-from ictrl.cli.use import (
-    Run,
+from ictrl.cli.learners import (
     check_png,
     find_label,
     open_learner,
@@ -20,6 +18,8 @@ from ictrl.cli.use import (
     warn_of_replay,
     write_sheet,
 )
+from ictrl.cli.options import Device, Label, Learned, OptionalInt, Out, Root, Run
+from ictrl.cli.output import counted, open_console
 from ictrl.errors import InputError
 from ictrl.experiment.run import run_data
 from ictrl.experiment.run_folder import RunFolder
@@ -27,11 +27,20 @@ from ictrl.methods.base import Draws, DrawsFeatures, Learner, ask
 from ictrl.methods.inputs import whole_number
 from ictrl.visualize import walks
 
+SAMPLE_HELP = """Replay pictures of a class from memory, as a sheet of them in a PNG file.
+
+A class is kept as a few principal directions, each with a Gaussian. The sheet takes samples from all of them in turn,
+or from one. This needs a method with a decoder, such as ictrl or frozen.
+
+Examples:
+  ictrl sample runs/mine --label 3 --out sheet.png
+  ictrl sample runs/mine --label cat --n 16 --direction 2 -o cats.png
+"""
 WALK_HELP = """Walk through a class from one side of its mean to the other, from memory alone.
 
-A class varies in some directions more than in others: upright to slanted, thin to thick. Each row of the sheet follows
-one of them, the widest first, from 3 standard deviations before the mean to 3 after it. What lies so far out is rare:
-the ends may look like another class. These are not the directions of `ictrl sample`, which go out from 0.
+A class varies more in some directions than in others: from upright to slanted, from thin to thick. Each row of the sheet
+follows one of them, the widest first, from 3 standard deviations below the mean to 3 above it. What lies so far out is
+rare: the ends may look like another class. These directions are not those of `ictrl sample`, which start at 0.
 
 Examples:
   ictrl walk runs/mine --label 3 --out walk.png
@@ -39,8 +48,8 @@ Examples:
 """
 RECONSTRUCT_HELP = """Show pictures as the learner sees them: encoded and decoded again, below the originals.
 
-Pictures of any kind and size are made to fit as in training. Without any, a few test images of every class that was
-learned are taken from the run's data. What cannot be read is named in the end, and the exit code is then 2.
+Pictures of any format and size are made to fit as in training. Without any, a few test images of every class learned so
+far are taken from the run's data. Files that cannot be read are named at the end, and the exit code is then 2.
 
 Examples:
   ictrl reconstruct runs/mine holiday/cat.jpg holiday/dog.png --out sheet.png
@@ -57,10 +66,10 @@ Examples:
   ictrl nearest runs/mine --label 4 --out fours.png
   ictrl nearest runs/mine --label ship --directions 6 --n 10 --root data -o ships.png
 """
-INTERPOLATE_HELP = """Go from one picture to another through the feature space, in a row of pictures.
+INTERPOLATE_HELP = """Go from one picture to another through feature space, in a row of pictures.
 
-Features have unit length, so the way is along the circle between the two. The first and the last of the row are the
-pictures themselves; beside them stand their reconstructions, and between these what the learner draws on the way.
+Features have unit length, so the path follows the great circle between the two. The first and the last picture of the
+row are the given ones; next to them are their reconstructions, and between these what the learner draws on the way.
 
 Examples:
   ictrl interpolate runs/mine cat.png dog.png --out sheet.png
@@ -71,31 +80,53 @@ ACROSS = 8  # pictures in a row of a sheet that has no other order
 WIDEST = 6  # directions of a walk, where none is chosen
 STRONGEST = 4  # principal directions with their nearest images, as in the paper's figure
 
-Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+
+@dataclass(frozen=True)
+class SampleCommand:
+    """Pictures of a class, replayed from memory."""
+
+    run: Learned
+    label: Label
+    out: Out
+    n: int = 64
+    """number of pictures"""
+    direction: OptionalInt = None
+    """one of the class's directions, counted from 0, the strongest first; all of them by default"""
+    device: Device = "auto"
+
+    def execute(self) -> None:
+        check_png(self.out)
+        learner, names = open_learner(self.run, self.device)
+        artist = ask(learner, Draws, "draw")
+        label = find_label(self.label, names)
+        pictures = artist.sample(label, self.n, self.direction)
+        write_sheet(self.out, pictures.split(max(1, round(self.n**0.5))))
+        replayed = counted(self.n, "picture", "pictures")
+        along = "" if self.direction is None else f" along direction {self.direction}"
+        open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
+        warn_of_replay(learner)
 
 
 @dataclass(frozen=True)
 class WalkCommand:
-    run: Run
-    """a run folder, or a learner that `save` wrote"""
-    label: str
-    """the class, by its name or its number"""
+    """A class from one side of its mean to the other."""
+
+    run: Learned
+    label: Label
     out: Out
-    """PNG file to write"""
-    direction: int | None = None
+    direction: OptionalInt = None
     """one of the directions in which the class varies, counted from 0, the widest first; the six widest by default"""
     steps: int = 9
     """pictures in a row; with an odd number the middle one shows the mean"""
     sigmas: float = 3.0
     """standard deviations from the mean to each end"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    device: Device = "auto"
 
     def execute(self) -> None:
         check_png(self.out)
         learner, names = open_learner(self.run, self.device)
+        artist = ask(learner, DrawsFeatures, "draw from feature space")
         label = find_label(self.label, names)
-        artist = ask(learner, DrawsFeatures, "walk through feature space")
         there = len(walks.variation(artist.recall(label))[0])
         chosen = range(min(WIDEST, there)) if self.direction is None else [self.direction]
         rows = [walks.walk(artist, label, direction, self.steps, self.sigmas) for direction in chosen]
@@ -108,25 +139,24 @@ class WalkCommand:
 
 @dataclass(frozen=True)
 class ReconstructCommand:
-    run: Run
-    """a run folder, or, for pictures of your own, a learner that `save` wrote"""
+    """Pictures and their reconstructions."""
+
+    run: Learned
     out: Out
-    """PNG file to write"""
     images: Annotated[
         tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="IMAGE…", help_behavior_hint="")
     ] = ()
-    """picture files; without any, test images of the run's data"""
+    """picture files; without any, test images from the data of the run folder"""
     n: int = ACROSS
     """test images of each class"""
-    root: Path | None = None
-    """where the run's data lies, if no longer where it was"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    root: Root = None
+    device: Device = "auto"
 
     def execute(self) -> None:
         """Pictures that cannot be read are named once the others are done."""
         check_png(self.out)
         learner, _ = open_learner(self.run, self.device)
+        artist = ask(learner, Draws, "draw")
         network = learner.recipe.method.network
         read, unread = read_pictures(self.images, network.image_size, network.channels)
         if read:
@@ -134,36 +164,32 @@ class ReconstructCommand:
         elif not unread:
             rows = tested_images(learner, RunFolder.existing(self.run), self.root, self.n)
         if read or not unread:
-            artist = ask(learner, Draws, "draw")
             write_sheet(self.out, [part for row in rows for part in (row, artist.reconstruct(row))])
             shown = sum(len(row) for row in rows)
-            counted = "1 picture, its reconstruction" if shown == 1 else f"{shown} pictures, their reconstructions"
-            open_console().print(f"{counted} below: {self.out}")
+            pictures = counted(shown, "picture, its reconstruction", "pictures, their reconstructions")
+            open_console().print(f"{pictures} below: {self.out}")
         refuse_unread(unread, len(read) + len(unread))
 
 
 @dataclass(frozen=True)
 class NearestCommand:
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """a run folder"""
-    label: str
-    """the class, by its name or its number"""
+    """Training images near the principal directions of a class."""
+
+    run: Run
+    label: Label
     out: Out
-    """PNG file to write"""
-    directions: int | None = None
+    directions: OptionalInt = None
     """how many of the class's principal directions, the strongest first; four by default"""
     n: int = 5
-    """images at each"""
-    root: Path | None = None
-    """where the run's data lies, if no longer where it was"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    """images per direction"""
+    root: Root = None
+    device: Device = "auto"
 
     def execute(self) -> None:
         check_png(self.out)
         learner, names = open_learner(self.run, self.device)
-        label = find_label(self.label, names)
         artist = ask(learner, DrawsFeatures, "draw from feature space")
+        label = find_label(self.label, names)
         there = len(walks.principal_directions(artist.recall(label)))
         wanted = min(STRONGEST, there) if self.directions is None else self.directions
         if not 1 <= wanted <= there:
@@ -182,30 +208,33 @@ class NearestCommand:
 
 @dataclass(frozen=True)
 class InterpolateCommand:
-    run: Run
-    """a run folder, or a learner that `save` wrote"""
+    """Pictures on the way from one to another."""
+
+    run: Learned
     start: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="START")]
-    """a picture file"""
+    """the picture file to start from"""
     end: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="END")]
-    """another"""
+    """the picture file to end with"""
     out: Out
-    """PNG file to write"""
     steps: int = 9
     """pictures that are drawn, both reconstructions included"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    device: Device = "auto"
 
     def execute(self) -> None:
         check_png(self.out)
         learner, _ = open_learner(self.run, self.device)
+        artist = ask(learner, DrawsFeatures, "draw from feature space")
         network = learner.recipe.method.network
         files = (self.start, self.end)
         read, unread = read_pictures(files, network.image_size, network.channels)
         refuse_unread(unread, len(set(files)))
         start, end = (read[file] for file in files)
-        drawn = walks.interpolate(ask(learner, DrawsFeatures, "draw from feature space"), start, end, self.steps)
+        drawn = walks.interpolate(artist, start, end, self.steps)
         write_sheet(self.out, [torch.cat([start[None], drawn, end[None]])])
         open_console().print(f"{self.steps} pictures from {self.start} to {self.end}: {self.out}")
+
+
+DrawCommands = SampleCommand | WalkCommand | ReconstructCommand | NearestCommand | InterpolateCommand
 
 
 def tested_images(

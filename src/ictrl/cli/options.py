@@ -20,5 +20,7 @@ Root = Annotated[
 ]
 OptionalPath = Annotated[Path | None, DisallowNone, arg(help_behavior_hint="")]
 """A path that has no default, or one that the help text describes."""
+OptionalInt = Annotated[int | None, DisallowNone, arg(help_behavior_hint="")]
+"""A whole number that has no default, or one that the help text describes."""
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 """Something that is done only where it is asked for."""

@@ -1,12 +1,13 @@
-"""What commands share to show things: a console, numbers with their nouns, the table of a run."""
+"""What commands print with: a console, numbers with their nouns, the table of a run."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from ictrl.experiment.evaluation import REPLAY_WELL
-from ictrl.experiment.results import Results
+from ictrl.experiment.results import PROTOCOLS, Results
 
 BELOW = 0.02  # so far below the floor is worth a word
 TITLES = {
@@ -26,7 +27,26 @@ def open_console() -> Console:
 
 
 def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "task", "tasks"), counted(3, "task", "tasks")
+    ('1 task', '3 tasks')
+    """
     return f"{number} {one if number == 1 else many}"
+
+
+def accuracies(found: Mapping[str, Any]) -> str:
+    """Accuracy under each protocol that was measured.
+
+    >>> accuracies({"cycle": 3, "memory": 0.9167, "reencoded": 0.95})
+    'memory 0.917, reencoded 0.950'
+    """
+    return ", ".join(f"{protocol} {found[protocol]:.3f}" for protocol in PROTOCOLS if protocol in found)
+
+
+def last_accuracies(results: Results) -> str:
+    """Accuracy after the newest task, under each protocol."""
+    return accuracies({protocol: scores.last for protocol, scores in results.protocols.items()})
 
 
 def print_results(console: Console, results: Results, keeps_images: bool = False) -> None:
@@ -51,19 +71,19 @@ def print_results(console: Console, results: Results, keeps_images: bool = False
     if results.untrained is not None and results.memory.last < results.untrained.last - BELOW:
         console.print(
             "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
-            "has learned. More images per class, another rate or other weights of distillation may help."
+            "has learned. More images per class, another learning rate or other weights of distillation may help."
         )
     console.print(f"Learning took {results.seconds['learn']:.0f} s on {results.device}.")
 
 
 def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
-    """Bytes of everything that is kept, beside those of the images."""
+    """Bytes of everything that is kept, compared with those of the images."""
     kept, replaced, name = results.kept_bytes, results.image_bytes, results.recipe.method.name
-    networks = f"networks of {results.parameters:,} parameters together"
+    networks = f"networks with {results.parameters:,} parameters"
     if keeps_images:
         console.print(
-            f"Kept: every training image, {kept / 1000:,.0f} kB, and {networks}. {name} is an upper bound, to compare "
-            "with: it forgets nothing because it throws nothing away."
+            f"Kept: every training image ({kept / 1000:,.0f} kB), and {networks}. Keeping them makes {name} an upper "
+            "bound to compare with, not a method that does without old images."
         )
     elif results.reencoded is None:
         console.print(f"Kept: {kept / 1000:,.1f} kB, and {networks}.")
@@ -72,7 +92,7 @@ def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
             f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "
             f"({kept / replaced:.0%}), and {networks}."
         )
-        console.print("The moments of a class take no more space however many images it has.")
+        console.print("The moments of a class take the same space however many images it has.")
 
 
 def print_replay(console: Console, replay: float) -> None:

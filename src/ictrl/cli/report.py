@@ -7,13 +7,15 @@ from typing import Annotated
 
 import tyro
 
+from ictrl.cli.options import OptionalPath
 from ictrl.cli.output import open_console
 
 REPORT_HELP = """Write a page on one run, or on several side by side: one HTML file that needs nothing else.
 
-It shows accuracy under both protocols, forgetting, confusion, how the classes lie in feature space, what memory
-replays, reconstructions after each task, memory and time, and the recipe, from the run folder alone: no data is
-needed. A finished run has such a page already. Figures are also written as SVG and PNG files, for a paper.
+It shows accuracy under each protocol, forgetting, confusion, how the classes lie in feature space, what memory replays,
+reconstructions after each task, memory and time, and the recipe; what a method does not have is left out. Everything
+comes from the run folder: no data is needed. A finished run has such a page already. The figures are also written as
+SVG and PNG files, for a paper.
 
 Examples:
   ictrl report runs/mine
@@ -23,11 +25,13 @@ Examples:
 
 @dataclass(frozen=True)
 class ReportCommand:
+    """The page of one or several runs."""
+
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
-    """folders of runs"""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """run folders"""
+    out: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None
     """HTML file to write; by default RUN/report.html, for several runs ./report.html"""
-    figures: Path | None = None
+    figures: OptionalPath = None
     """folder for the figures as files; by default RUN/figures, for several runs none"""
 
     def execute(self) -> None:

@@ -2,25 +2,25 @@
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from ictrl.cli.output import counted, open_console
+from ictrl.cli.options import OptionalPath, OtherDevice, Root, Run
+from ictrl.cli.output import accuracies, counted, open_console
 from ictrl.cli.watch import bars_on, stop_requests
-from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.review import Listener, Manner, review
 from ictrl.experiment.run import Stopped
 from ictrl.training.loop import EpochReport
 
-REVIEW_HELP = """Review the classes of a finished run again and again, one at a time, without labels.
+REVIEW_HELP = """Let a finished run see its classes again, one at a time and without labels.
 
-Each class's images are recognised by the subspace of their features and learned once more, in the game in which they
-were learned first; what memory has of the class is replaced. Accuracy is measured after every cycle under both
-protocols. Images that are recognised with doubt change nothing. The run stays as it was; the reviewed learner is
-written to RUN/review, and Ctrl-C loses nothing: the same command goes on.
+The images of each class are recognised by the subspace of their features and learned once more, in the game in which
+they were learned first; what memory holds of the class is replaced. Accuracy is measured after every cycle, under each
+protocol. Where a class is recognised with doubt, nothing changes. The run itself stays as it was: the reviewed learner
+is written to RUN/review. After Ctrl-C the same command goes on where it was. This needs a method that can review, which
+ictrl can.
 
 Examples:
   ictrl review runs/digits-seed0 --cycles 2
@@ -35,17 +35,16 @@ WORSE = 0.005  # a loss of accuracy that is worth a warning
 
 @dataclass(frozen=True)
 class ReviewCommand:
-    run: tyro.conf.Positional[Path]
-    """a run folder whose tasks are all learned"""
+    """Cycles of review."""
+
+    run: Run
     cycles: int = 1
     """how often every class is reviewed, earlier reviews of this run included"""
     manner: Annotated[Manner, tyro.conf.arg(name="")] = field(default_factory=Manner)
-    joint: Path | None = None
-    """a run that learned all classes in one task, to compare with"""
-    root: Path | None = None
-    """where the data lies now, if it has moved"""
-    device: str | None = None
-    """another device than the recipe's"""
+    joint: OptionalPath = None
+    """folder of a run that learned all classes in one task, to compare with"""
+    root: Root = None
+    device: OtherDevice = None
 
     def execute(self) -> None:
         console = open_console()
@@ -64,8 +63,7 @@ class ReviewCommand:
             except KeyboardInterrupt:
                 raise Stopped("Stopped. The same command goes on where it was.") from None
         if found["joint"] is not None:
-            scores = ", ".join(f"{protocol} {found['joint'][protocol]:.3f}" for protocol in PROTOCOLS)
-            console.print(f"all classes at once: accuracy {scores}", soft_wrap=True)
+            console.print(f"all classes at once: accuracy {accuracies(found['joint'])}", soft_wrap=True)
         before, after = (found["cycles"][i]["memory"] for i in (0, -1))
         if after < before - WORSE:
             print(
@@ -75,11 +73,12 @@ class ReviewCommand:
             )
         name = self.manner.name
         console.print(f"Accuracies: {self.run / f'{name}.json'}", soft_wrap=True)
-        console.print(f'The learner: ICTRL.load("{self.run / name / "learner.safetensors"}")', soft_wrap=True)
+        saved = self.run / name / "learner.safetensors"
+        console.print(f'The learner: ictrl.load_learner("{saved}")', soft_wrap=True)
 
 
 class _Watch(Listener):
-    """Bars on a terminal, and a line a cycle everywhere."""
+    """Bars on a terminal, and a line per cycle everywhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -112,7 +111,6 @@ class _Watch(Listener):
             self.console.print(f"cycle {cycle}, class {name}: left as it was, {seen['reason']}", soft_wrap=True)
 
     def on_cycle(self, entry: dict[str, Any]) -> None:
-        scores = ", ".join(f"{protocol} {entry[protocol]:.3f}" for protocol in PROTOCOLS)
         line = f"after {counted(entry['cycle'], 'cycle', 'cycles')}"
         known = "" if entry["recognised"] is None else f"; {entry['recognised']:.0%} of the classes recognised"
-        self.console.print(f"{line if entry['cycle'] else 'before'}: accuracy {scores}{known}", soft_wrap=True)
+        self.console.print(f"{line if entry['cycle'] else 'before'}: accuracy {accuracies(entry)}{known}", soft_wrap=True)

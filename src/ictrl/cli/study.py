@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from ictrl.cli.output import open_console
+from ictrl.cli.options import OptionalPath, OtherDevice
+from ictrl.cli.output import last_accuracies, open_console
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment.run import Stopped
@@ -20,17 +21,18 @@ from ictrl.files import make_folder
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.
 
-A study is a set of recipes, seeds and changed settings: those of the paper's tables come with ictrl, and a TOML file of
-your own is one too. What is done already is not done again; runs that begin alike share their first task. Ctrl-C stops
-after the epoch that is being played, and the same command goes on. A run that fails holds up no other.
+A study is a set of recipes, seeds and changed settings: those of the paper's tables come with ictrl, and you can write
+your own as a TOML file. Finished runs are not repeated, and runs that begin alike share their first task. Ctrl-C stops
+after the current epoch; the same command goes on. A run that fails does not stop the others.
 
 Examples:
   ictrl study
+  ictrl study methods-digits --seeds 0
   ictrl study constraint --root data
   ictrl study table1 --root data --only MNIST --seeds 0
   ictrl study my-study.toml --jobs 2
 
-A study file, here of two recipes that differ in one setting:
+A study file with three lines: a recipe, the same with one setting changed, and another method:
   description = "What the weight of new classes does"
   seeds = [0, 1]
   recipe = "digits"
@@ -41,28 +43,37 @@ A study file, here of two recipes that differ in one setting:
   [[lines]]
   label = "a weight of 10"
   settings.method.later.weights.lambda_new = 10.0
+
+  [[lines]]
+  label = "no protection"
+  recipe = "finetune-digits"
 """
 
 
 @dataclass(frozen=True)
 class StudyCommand:
-    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="STUDY")] = None
+    """The runs behind a table."""
+
+    name: Annotated[
+        tyro.conf.Positional[str | None],
+        tyro.conf.DisallowNone,
+        tyro.conf.arg(metavar="[STUDY]", help_behavior_hint=""),
+    ] = None
     """a study that `ictrl study` lists, or a TOML file of your own"""
     out: Path = Path("runs") / "studies"
-    """folder for the study's folder"""
-    root: str | None = None
+    """folder in which the study gets a folder of its own"""
+    root: OptionalPath = None
     """folder that holds the datasets' files; by default where downloads go"""
-    device: str | None = None
-    """another device than the recipes'"""
+    device: OtherDevice = None
     seeds: tuple[int, ...] = ()
     """other seeds than the study's"""
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
     jobs: int = 1
-    """runs at once; each needs its own memory. On a CPU they share its cores: with fewer threads a run rounds its sums
-    otherwise, and may end with somewhat other numbers"""
-    publish: Path | None = None
-    """also write the results of every finished run as one JSON file each into a folder of the study's name here"""
+    """runs at once; each needs its own memory. On a CPU they share the cores: with fewer threads a run adds in another
+    order, and may end with slightly different numbers"""
+    publish: OptionalPath = None
+    """also write the results of every finished run, one JSON file each, into a folder of the study's name in this one"""
 
     def execute(self) -> None:
         console = open_console()
@@ -77,7 +88,7 @@ class StudyCommand:
             raise InputError(f"Expected --jobs to be at least 1 but got {self.jobs}.")
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
-        planned = plan(study, out, root=self.root, device=self.device, seeds=self.seeds)
+        planned = plan(study, out, root=None if self.root is None else str(self.root), device=self.device, seeds=self.seeds)
         check_planned(planned)
         if self.publish is not None:  # better refused now than after hours
             make_folder(self.publish / study.name)
@@ -95,7 +106,7 @@ class StudyCommand:
         def finished(item: Planned) -> None:
             results = item.results
             assert results is not None
-            ended(item, ", ".join(f"{protocol} {found.last:.3f}" for protocol, found in results.protocols.items()))
+            ended(item, last_accuracies(results))
             if self.publish is not None:
                 publish(study, planned, self.publish / study.name)
 

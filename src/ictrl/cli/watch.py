@@ -1,4 +1,4 @@
-"""Watching a run: bars on a terminal, a line a task everywhere, TensorBoard on request; and stopping it gently."""
+"""Watching a run: bars on a terminal, a line per task everywhere, TensorBoard on request; and stopping it gently."""
 
 import signal
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ictrl.cli.output import counted
+from ictrl.cli.output import counted, last_accuracies
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.results import Results
@@ -21,7 +21,7 @@ from ictrl.training.loop import EpochReport
 
 
 def bars_on(console: Console) -> Progress:
-    """Bars with a note each, gone when they end; none where nobody watches."""
+    """Progress bars with a note each, removed when they end; none where the output is no terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -36,7 +36,7 @@ def bars_on(console: Console) -> Progress:
 
 
 class Warnings(Listener):
-    """Says what was passed over: damaged checkpoints, unreadable pictures."""
+    """Names what was passed over: damaged checkpoints, unreadable pictures."""
 
     def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
         for warning in position.warnings:
@@ -49,7 +49,7 @@ class Warnings(Listener):
 
 
 class Watch(Warnings):
-    """Says how a run goes."""
+    """Shows how a run proceeds."""
 
     def __init__(self, console: Console, out: Path, tensorboard: bool = False) -> None:
         self.console = console
@@ -105,9 +105,8 @@ class Watch(Warnings):
     def on_measured(self, results: Results) -> None:
         done, tasks = results.done, results.tasks
         self.bars.update(self.tasks, completed=done)
-        scores = ", ".join(f"{protocol} {found.last:.3f}" for protocol, found in results.protocols.items())
         names = [results.class_names[label] for label in tasks[done - 1]]
-        line = f"task {done} of {len(tasks)}, {_classes(names)}: accuracy so far {scores}"
+        line = f"task {done} of {len(tasks)}, {_classes(names)}: accuracy so far {last_accuracies(results)}"
         self.console.print(line, soft_wrap=True)
         if self.writer is not None:
             for protocol, found in results.protocols.items():
@@ -116,7 +115,7 @@ class Watch(Warnings):
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C (or SIGTERM) asks the run to stop after its epoch; a second Ctrl-C stops it at once."""
+    """Ctrl-C (or SIGTERM) asks the run to stop after the current epoch; a second Ctrl-C stops it at once."""
     asked = False
 
     def ask(number: int, frame: object) -> None:

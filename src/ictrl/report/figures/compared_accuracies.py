@@ -46,6 +46,7 @@ def _compared(runs: Sequence[RunRecord], protocol: str, needs: str) -> Figure | 
             x_label="classes learned",
             y_label=f"accuracy, {protocol}",
             y_range=(lowest, 1.0),
+            x_names={count: str(count) for count in sorted({n for run, _, _ in found for n in run.classes_learned})},
         ),
     )
 

@@ -1,34 +1,20 @@
 """Reviewing repairs a class and harms nothing: neither by doubt, nor by few images, nor by an interruption."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from method_support import Learned, everything, same
 from support import pictures, tiny_recipe
 
-from ictrl import ICTRL, InputError
-from ictrl.memory.store import form_class_memory, merged
+from ictrl import ICTRL, EpochReport, GameStageConfig, InputError
 from ictrl.memory.recognition import Recognition
-
-Learned = Callable[..., ICTRL]
+from ictrl.memory.store import form_class_memory, merged
 
 
 def sure(label: int) -> Recognition:
     return Recognition(label, {label: 0.9, 77: 0.2}, 1.0)
-
-
-def state(learner: ICTRL) -> dict[str, torch.Tensor]:
-    return {**learner._player_tensors(), **learner.memory.state()}
-
-
-def unchanged(before: dict[str, torch.Tensor], learner: ICTRL) -> bool:
-    after = state(learner)
-    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-
-
-def kept_state(learner: ICTRL) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in state(learner).items()}
 
 
 def test_a_review_replaces_the_class_it_recognises(learned: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,13 +32,13 @@ def test_a_review_replaces_the_class_it_recognises(learned: Learned, monkeypatch
 def test_the_reviewed_class_is_not_pushed_away_from_itself(learned: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = learned()
     replayed: list[list[int]] = []
-    real = ICTRL._play_task
+    real = ICTRL.play
 
     def watched(self: ICTRL, X: object, y: object, others: dict[int, object], *rest: object) -> object:
         replayed.append(list(others))
         return real(self, X, y, others, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ICTRL, "_play_task", watched)
+    monkeypatch.setattr(ICTRL, "play", watched)
     learner.review(pictures([2])[0], label=2)
     assert replayed == [[0, 1, 3]]
 
@@ -61,48 +47,48 @@ def test_doubt_changes_nothing_unless_told(learned: Learned, monkeypatch: pytest
     learner = learned()
     doubtful = Recognition(1, {1: 0.3, 0: 0.29}, 1.0)
     monkeypatch.setattr("ictrl.methods.ictrl.recognise", lambda Z, memory: doubtful)
-    before = kept_state(learner)
+    before = everything(learner)
     done = learner.review(pictures([7])[0])
     assert done.label is None
     assert done.recognition is doubtful
     assert "affinity" in str(done.reason)
-    assert unchanged(before, learner)
+    assert same(everything(learner), before)
     assert learner.review(pictures([7])[0], certain=False).label == 1
-    assert not unchanged(before, learner)
+    assert not same(everything(learner), before)
 
 
 @pytest.mark.parametrize("certain", [True, False])
 def test_few_images_change_nothing(learned: Learned, certain: bool) -> None:
     learner = learned()
-    before = kept_state(learner)
+    before = everything(learner)
     for n, words in ((1, "1 image is too few to learn"), (4, "4 images are too few to learn")):
         for label in (None, 2):
             done = learner.review(pictures([2])[0][:n], label=label, certain=certain)
             assert done.label is None
             assert words in str(done.reason)
             assert "5 or more are needed" in str(done.reason)
-    assert unchanged(before, learner)
+    assert same(everything(learner), before)
 
 
 def test_far_fewer_images_than_before_change_nothing() -> None:
     learner = ICTRL(tiny_recipe()).learn(*pictures([0, 1], each=80))
-    before = kept_state(learner)
+    before = everything(learner)
     done = learner.review(pictures([1], each=19)[0], label=1)
     assert done.reason == "19 images are too few to learn their class again: 20 or more are needed"
-    assert unchanged(before, learner)
+    assert same(everything(learner), before)
     assert learner.review(pictures([1], each=20)[0], label=1).label == 1
 
 
 def test_an_interrupted_review_leaves_the_learner_as_it_was(learned: Learned) -> None:
     learner = learned()
-    before = kept_state(learner)
+    before = everything(learner)
 
     def interrupt(report: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         learner.review(pictures([2])[0], label=2, progress=interrupt)
-    assert unchanged(before, learner)
+    assert same(everything(learner), before)
 
 
 def test_a_label_says_which_class_it_is(learned: Learned) -> None:
@@ -151,11 +137,62 @@ def test_a_merging_review_counts_both(learned: Learned) -> None:
     assert int(learner.memory[2].count) == stored + len(images)
 
 
-@pytest.mark.parametrize("transport", [False, True])
-def test_review_follows_the_recipe(transport: bool, learned: Learned) -> None:
-    recipe = tiny_recipe()
-    learner = learned(replace(recipe, memory=replace(recipe.memory, transport=transport)))
+@pytest.mark.parametrize("compensated", [False, True])
+def test_review_follows_the_recipe(compensated: bool, learned: Learned) -> None:
+    learner = learned(tiny_recipe(memory={"drift_compensation": compensated}))
     other, reports = learner.memory[0].mean.clone(), list[int]()
     learner.review(pictures([2])[0], label=2, progress=lambda report: reports.append(report.epoch))
-    assert reports == list(range(1, learner.recipe.game.epochs + 1))
-    assert torch.equal(learner.memory[0].mean, other) is not transport  # other classes move along, if they may
+    assert reports == list(range(1, learner.settings.later.epochs + 1))
+    assert torch.equal(learner.memory[0].mean, other) is not compensated  # other classes move along, if they may
+
+
+def test_epochs_and_distillation_take_the_place_of_the_recipes(
+    learned: Learned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = {"distill_new": 1.0, "distill_replayed": 2.0, "loop": 3.0, "redrawn": 4.0}
+    learner = learned(tiny_recipe(later={"weights": weights}))
+    before, seen, reports = learner.recipe, list[GameStageConfig](), list[EpochReport]()
+    real = ICTRL.play
+
+    def watched(self: ICTRL, X: Any, y: Any, others: Any, stage: GameStageConfig, *rest: Any) -> object:
+        seen.append(stage)
+        return real(self, X, y, others, stage, *rest)
+
+    monkeypatch.setattr(ICTRL, "play", watched)
+    learner.review(pictures([2])[0], label=2, epochs=3, distillation=0.5, progress=reports.append)
+    learner.review(pictures([2])[0], label=2)
+    held = [{name: getattr(stage.weights, name) for name in weights} for stage in seen]
+    assert held == [{name: weight / 2 for name, weight in weights.items()}, weights]
+    assert [stage.epochs for stage in seen] == [3, learner.settings.later.epochs]
+    assert [(report.epoch, report.epochs) for report in reports] == [(1, 3), (2, 3), (3, 3)]
+    assert seen[0].weights.lambda_new == seen[1].weights.lambda_new == 10.0  # the game itself is the same
+    assert learner.recipe == before
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"epochs": 0}, "Expected at least 1 epoch but got 0"),
+        ({"distillation": -1.0}, "Expected distillation to be at least 0 times the recipe's but got -1.0"),
+        ({"distillation": float("nan")}, "at least 0 times the recipe's but got nan"),
+        ({"distillation": float("inf")}, "at least 0 times the recipe's but got inf"),
+    ],
+)
+def test_a_wrong_manner_is_refused_and_changes_nothing(how: dict[str, Any], message: str, learned: Learned) -> None:
+    learner = learned()
+    before = everything(learner)
+    with pytest.raises(InputError, match=message):
+        learner.review(pictures([2])[0], label=2, **how)
+    assert same(everything(learner), before)
+
+
+def test_a_reviewed_learner_can_be_saved_and_goes_on(learned: Learned, tmp_path: Path) -> None:
+    learner = learned()
+    learner.review(pictures([1])[0], label=1)
+    learner.save(tmp_path / "learner")
+    again = ICTRL.load(tmp_path / "learner")
+    for one in (learner, again):
+        one.review(pictures([2])[0], label=2, merge=True)
+        one.learn(*pictures([8, 9]))
+    assert same(everything(again), everything(learner))
+    assert learner.labels == [0, 1, 2, 3, 8, 9]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from method_support import everything, same
 from support import pictures, tiny_recipe
 
 from ictrl import ICTRL, InputError
@@ -56,19 +57,12 @@ def learner() -> ICTRL:
     return ICTRL(tiny_recipe()).learn(*pictures([0, 1]))
 
 
-def everything(learner: ICTRL) -> list[torch.Tensor]:
-    networks = (*learner.encoder.state_dict().values(), *learner.decoder.state_dict().values())
-    return [tensor.clone() for tensor in (*networks, *learner.memory.state().values(), learner._generator.get_state())]
-
-
 def refused(call: Callable[[], object], message: str, learner: ICTRL) -> None:
     before = everything(learner)
     with pytest.raises(InputError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
-    after = everything(learner)
-    assert len(before) == len(after)
-    assert all(torch.equal(a, b) for a, b in zip(before, after))
+    assert same(everything(learner), before)
     assert learner.classes_.tolist() == [0, 1]
 
 
@@ -79,7 +73,7 @@ def test_learn(case: str, learner: ICTRL) -> None:
     refused(lambda: learner.partial_fit(images, labels), message, learner)
 
 
-@pytest.mark.parametrize("method", ["predict", "residuals", "reconstruct", "features"])
+@pytest.mark.parametrize("method", ["predict", "scores", "residuals", "reconstruct", "features", "views", "review"])
 @pytest.mark.parametrize("case", ["another size", "another channel count", "floats", "NaN", "an empty task", "a list"])
 def test_images_elsewhere(method: str, case: str, learner: ICTRL) -> None:
     images, _, message = WRONG_TASKS[case]
@@ -90,7 +84,7 @@ def test_score(learner: ICTRL) -> None:
     refused(lambda: learner.score(GOOD, LABELS[:3]), r"Expected one label an image \(40\)", learner)
 
 
-@pytest.mark.parametrize("method", ["predict", "residuals", "score", "sample", "recall"])
+@pytest.mark.parametrize("method", ["predict", "scores", "residuals", "score", "sample", "recall", "review"])
 def test_use_before_learning(method: str) -> None:
     arguments = {"score": (GOOD, LABELS), "sample": (0, 1), "recall": (0,)}.get(method, (GOOD,))
     with pytest.raises(InputError, match=f"has learned but got a new one: call learn before {method}"):

@@ -1,0 +1,91 @@
+"""What commands that use a learner share: opening it, naming its classes, reading pictures, writing sheets."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import UInt8
+from torch import Tensor
+
+from ictrl.data import read_picture
+from ictrl.errors import InputError
+from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.run_folder import Position, RunFolder
+from ictrl.files import make_folder, write_atomically
+from ictrl.methods.base import Learner, Replays, load_learner
+from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.visualize.contact_sheet import contact_sheet
+
+
+def open_learner(run: Path, device: str) -> tuple[Learner[Any], dict[int, str]]:
+    """The newest good learner of a run folder, or the one that is saved in a file, and the names of its classes."""
+    if run.is_file():
+        position = Position(load_learner(run, device=device), done=0, notes=read_stored(run, LEARNER).notes)
+    else:
+        position = RunFolder.existing(run).learned(device)
+    for warning in position.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    names = position.class_names
+    return position.learner, {label: names.get(label, str(label)) for label in position.learner.classes_.tolist()}
+
+
+def find_label(given: str, learned: Mapping[int, str]) -> int:
+    """The label of the class of that name or, where no class has it, of that number."""
+    by_number = {str(label): label for label in learned}
+    by_name = {name: label for label, name in learned.items()}
+    found = {**by_number, **by_name}.get(given)
+    if found is None:
+        known = [str(label) if name == str(label) else f"{label} {name}" for label, name in learned.items()]
+        some = ", ".join(known[:20]) + (f" … ({len(known)} in all)" if len(known) > 20 else "")
+        raise InputError(f"Expected --label to be a class that was learned but got {given!r}; learned are {some}.")
+    return found
+
+
+def read_pictures(
+    files: Sequence[Path], image_size: int, channels: int
+) -> tuple[dict[Path, UInt8[Tensor, "c h w"]], dict[Path, str]]:
+    """The pictures that can be read, and for each of the others the reason."""
+    read, unread = {}, {}
+    for file in files:
+        if file.is_dir():
+            unread[file] = f"a folder: name the pictures in it, such as {file / '*'}"
+        elif not file.exists():
+            unread[file] = "there is no such file"
+        else:
+            try:
+                read[file] = read_picture(file, image_size, channels)
+            except InputError as error:
+                beginning = f"Expected a picture but could not read {file.name}: "
+                unread[file] = str(error).removeprefix(beginning).rstrip(".")
+    return read, unread
+
+
+def refuse_unread(unread: Mapping[Path, str], total: int) -> None:
+    """Name what could not be read, if anything."""
+    if unread:
+        reasons = ", ".join(f"{file} ({reason})" for file, reason in unread.items())
+        raise InputError(f"Expected pictures but could not read {len(unread)} of {total}: {reasons}.")
+
+
+def check_png(out: Path) -> None:
+    """Refuse a sheet of another kind before any work is done."""
+    if out.suffix.lower() != ".png":
+        raise InputError(f"Expected --out to be a file that ends in .png but got {out}.")
+
+
+def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
+    """Rows of pictures as a PNG file, in a folder that is made if need be."""
+    make_folder(out.parent)
+    write_atomically(out, contact_sheet(rows))
+
+
+def warn_of_replay(learner: Learner[Any]) -> None:
+    """Where the decoder has not learned to draw, pictures from memory are noise."""
+    recognised = learner.replay_recognised() if isinstance(learner, Replays) else 1.0
+    if recognised < REPLAY_WELL:
+        hint = "the decoder has not learned to draw them well"
+        print(
+            f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.",
+            file=sys.stderr,
+        )

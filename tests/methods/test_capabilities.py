@@ -1,0 +1,84 @@
+"""What a method can do beyond the protocol is asked of it, never taken for granted and never told by its class."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from method_support import METHODS, learner_of, recipe_of
+
+import ictrl
+from ictrl import InputError, create_learner
+from ictrl.methods.base import Draws, DrawsFeatures, KeepsMoments, Replays, Reviews, ask
+
+SOURCE = Path(ictrl.__file__).parent
+ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Reviews}
+CAN: dict[str, set[type]] = {"ictrl": ALL, "frozen": ALL - {Reviews}, "finetune": set(), "joint": set()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_who_can_do_what(method: str) -> None:
+    learner = create_learner(recipe_of(method))
+    assert {capability for capability in ALL if isinstance(learner, capability)} == CAN[method]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("capability", sorted(ALL, key=lambda kind: kind.__name__))
+def test_asking_gives_the_learner_or_one_line(method: str, capability: type) -> None:
+    learner = create_learner(recipe_of(method))
+    if capability in CAN[method]:
+        assert ask(learner, capability, "do this") is learner
+        return
+    with pytest.raises(InputError, match=f"^Expected a method that can do this but {method} cannot.$"):
+        ask(learner, capability, "do this")
+
+
+def test_what_is_no_learner_is_named_by_its_class() -> None:
+    with pytest.raises(InputError, match="^Expected a method that can draw but str cannot.$"):
+        ask("text", Draws, "draw")
+
+
+def test_those_who_can_replay_say_how_faithfully() -> None:
+    for method in METHODS:
+        if Replays in CAN[method]:
+            assert 0.0 <= ask(learner_of(method), Replays, "replay").replay_recognised() <= 1.0
+
+
+def names_in(path: Path) -> set[str]:
+    """Every name that a module imports, reads or writes; texts and comments are none."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {name for alias in node.names for name in (alias.name, alias.asname) if name}
+    return names
+
+
+def imports_from(path: Path, module: str) -> set[str]:
+    """What a module imports from another by name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == module)
+    return {alias.name for node in found for alias in node.names}
+
+
+METHOD_FILES = [path.stem for path in sorted((SOURCE / "methods").glob("*.py"))]
+CLASSES = {"ICTRL", "Frozen", "Finetune", "Joint", "ClosedLoopLearner", "CrossEntropyLearner"}
+MODULES = [path for room in ("experiment", "report", "cli") for path in sorted((SOURCE / room).rglob("*.py"))]
+
+
+def test_the_rooms_are_where_they_are_looked_for() -> None:
+    """Otherwise the test below would find nothing wrong because it finds nothing."""
+    assert {"closed_loop", "finetune", "frozen", "ictrl", "joint"} <= set(METHOD_FILES)
+    assert {"review.py", "run.py", "evaluation.py"} <= {path.name for path in MODULES}
+    assert names_in(SOURCE / "__init__.py") >= {"ICTRL"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nobody_asks_for_a_method_by_its_class(path: Path) -> None:
+    """Experiments, report and command line ask for capabilities; only a review knows what a `Review` looks like."""
+    assert not names_in(path) & CLASSES
+    for method in set(METHOD_FILES) - {"base", "storage", "inputs"}:
+        allowed = {"Review", "review_stage"} if path.name == "review.py" and method == "ictrl" else set()
+        assert imports_from(path, f"ictrl.methods.{method}") <= allowed
