@@ -30,7 +30,7 @@ from ictrl.kernels import plain_torch
 from ictrl.memory.store import Gaussians
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder
-from ictrl.recipes.reader import recipe_with
+from ictrl.recipes.tables import recipe_with
 from ictrl.theory.objectives import Objective, Transcription, closed_loop, evaluate
 from ictrl.theory.statistics import class_layout
 from ictrl.training.game import Batch, Rules, decoder_step, encoder_step

@@ -21,9 +21,10 @@ from typing import Any
 
 from ictrl import Recipe, Results, load_recipe, run
 from ictrl.experiment.study import COLUMNS, Study, load_study, mean_scores, read_published, study_names, table
-from ictrl.methods.base import Draws
+from ictrl.methods.capabilities import Draws
 from ictrl.recipes.legacy import whole_recipe
-from ictrl.recipes.reader import by_number, differences, recipe_from_table, recipe_with
+from ictrl.recipes.reader import by_number
+from ictrl.recipes.tables import differences, recipe_from_table, recipe_with
 from ictrl.report import overview
 
 ROOT = Path(__file__).parent.parent

@@ -16,7 +16,8 @@ from support import call
 import ictrl
 from ictrl.config import StageConfig
 from ictrl.experiment.study import load_study, read_published
-from ictrl.recipes.reader import load_recipe, reached, recipe_to_table, recipe_with
+from ictrl.recipes.reader import load_recipe, reached
+from ictrl.recipes.tables import recipe_to_table, recipe_with
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

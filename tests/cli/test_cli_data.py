@@ -5,24 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from official import Official
 from PIL import Image
+from support import call
 
-from ictrl.cli import main
 from ictrl.cli.data import recipe_or_dataset
-from ictrl.cli.output import contact_sheet
 from ictrl.recipes.reader import load_recipe
-
-
-def call(*arguments: str | Path) -> int:
-    """The exit code, whether the command returns it or the parser raises it."""
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as error:
-        return int(error.code or 0)
 
 
 def lines(text: str) -> list[str]:
@@ -50,8 +39,8 @@ def test_list(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "fashion-mnist 10 60,000 10,000 28×28 grey no articles of clothing",
         "cifar10 10 50,000 10,000 32×32 colour no small photographs of animals and vehicles",
         "cifar100 100 50,000 10,000 32×32 colour no small photographs of a hundred things",
-        "folder your own pictures, a folder a class: ictrl run pictures --data.root FOLDER",
-        "npz your own arrays: ictrl run pictures --data.name npz --data.root FILE.npz",
+        "folder your own pictures, one folder per class: ictrl run pictures --stream.root FOLDER",
+        "npz your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz",
     ]
     assert rows[-1] == f"Looked for in {cache}. `ictrl data download NAME` fetches what is not there."
 
@@ -72,7 +61,7 @@ def test_download_says_where_it_is(cache: Path, tmp_path: Path, capsys: pytest.C
     disk = tmp_path / "disk"
     Official(disk).cifar("cifar10", "binary")
     assert call("data", "download", "cifar10", "--root", disk) == 0
-    expected = f"cifar10 is in {disk / 'cifar-10-batches-bin'}; use it with --data.root {disk}.\n"
+    expected = f"cifar10 is in {disk / 'cifar-10-batches-bin'}; use it with --stream.root {disk}.\n"
     assert capsys.readouterr().out == expected
 
 
@@ -97,8 +86,8 @@ def test_show_takes_options_before_and_after_the_name(
     before: bool, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Official(cache).cifar("cifar10", "binary")
-    options = ["--data.class-order", *"9876543210", "--data.halved-tasks", "2", "--data.halved-share", "0.9"]
-    first, last = (["--data.limit", "2", "paper-cifar10-5"], options) if before else (["paper-cifar10-5"], options)
+    options = ["--stream.class-order", *"9876543210", "--stream.halved-tasks", "2", "--stream.halved-share", "0.9"]
+    first, last = (["--stream.limit", "2", "paper-cifar10-5"], options) if before else (["paper-cifar10-5"], options)
     assert call("data", "show", *first, *last) == 0
     output = lines(capsys.readouterr().out)
     assert output[1:3] == ["1 4 2 9 truck (2 + 1), 8 ship (2 + 1)", "2 4 2 7 horse (2 + 1), 6 frog (2 + 1)"]
@@ -113,35 +102,41 @@ def test_show_a_dataset_is_one_task_until_it_is_cut(cache: Path, capsys: pytest.
         "",
         "mnist as 32×32 grey: 10 classes in 1 task, 30 training and 20 test images.",
     ]
-    assert call("data", "show", "mnist", "--data.tasks", "10") == 0
+    assert call("data", "show", "mnist", "--stream.tasks", "10") == 0
     assert "10 classes in 10 tasks" in capsys.readouterr().out
 
 
 def test_show_a_recipe_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text('base = "digits"\n[data]\ntask_sizes = [9, 1]\n[network]\nchannels = 3\n')
-    assert call("data", "show", tmp_path / "mine.toml", "--data.limit", "5") == 0
+    (tmp_path / "mine.toml").write_text(
+        'base = "digits"\n[stream]\ntask_sizes = [9, 1]\n[method.network]\nchannels = 3\n'
+    )
+    assert call("data", "show", tmp_path / "mine.toml", "--stream.limit", "5") == 0
     output = lines(capsys.readouterr().out)
     assert output[2] == "2 5 5 9 (5 + 5)"
     assert output[-1] == "digits as 16×16 colour: 10 classes in 2 tasks, 50 training and 50 test images."
 
 
+def test_the_two_broken_files_are_named(own_pictures: Path, own_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("data", "show", own_pictures.parent / "own.toml", "--stream.root", own_pictures) == 0
+    *table, blank, summary, _, skipped, first, second = capsys.readouterr().out.splitlines()
+    assert [" ".join(line.split()) for line in table] == [
+        "task training test classes (training + test images)",
+        "1 20 4 0 blue (10 + 2), 1 green (10 + 2)",
+        "2 10 2 2 red (10 + 2)",
+    ]
+    assert blank == ""
+    assert summary == "pictures as 8×8 colour: 3 classes in 2 tasks, 30 training and 6 test images."
+    assert skipped == "2 files were skipped:"
+    assert first.startswith("  blue/broken.jpg: ")
+    assert second == "  red/notes.png: it is in no known picture format"
+
+
 def test_show_writes_a_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--data.class-order-seed", "1", "--data.tasks", "10", "--sheet"]
+    options = ["--stream.class-order-seed", "1", "--stream.tasks", "10", "--sheet"]
     assert call("data", "show", "digits", *options, tmp_path / "sheet.png") == 0
-    assert capsys.readouterr().out.endswith(f"\nTraining images of each class, a row a class: {tmp_path}/sheet.png\n")
+    assert capsys.readouterr().out.endswith(f"\nTraining images of each class, a row per class: {tmp_path}/sheet.png\n")
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert (sheet.mode, sheet.size) == ("L", (4 * (10 * 18 + 2), 4 * (10 * 18 + 2)))
-
-
-def test_a_sheet_of_unequal_rows_and_many_channels() -> None:
-    rows = [torch.full((n, 4, 80, 80), value, dtype=torch.uint8) for n, value in ((1, 10), (2, 20))]
-    (Path("sheet.png")).write_bytes(contact_sheet(rows))
-    with Image.open("sheet.png") as sheet:
-        pixels = np.asarray(sheet)
-    assert pixels.shape == (166, 166, 3)
-    assert (pixels[2:82, 2:82] == 10).all()
-    assert (pixels[84:164, 84:164] == 20).all()
-    assert (pixels[2:82, 84:164] == 255).all()
 
 
 @pytest.mark.parametrize(
@@ -154,10 +149,16 @@ def test_a_sheet_of_unequal_rows_and_many_channels() -> None:
         (["show", "best-cifar10"], "(did you mean 'best-cifar10-"),
         (["show", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["show", "mnist"], "run `ictrl data download mnist`"),
-        (["show", "--data.tasks", "3"], "error: Expected a number of tasks that divides the 10 classes of digits but"),
-        (["show", "--data.limit", "1"], "error: Expected data.limit to be at least 2"),
-        (["show", "--data.task", "2"], "--data.tasks"),
-        (["show", "folder"], "error: Expected data.root to be a folder of pictures for data.name folder but got none"),
+        (
+            ["show", "--stream.tasks", "3"],
+            "error: Expected a number of tasks that divides the 10 classes of digits but",
+        ),
+        (["show", "--stream.limit", "1"], "error: Expected stream.limit to be at least 2"),
+        (["show", "--stream.task", "2"], "--stream.tasks"),
+        (
+            ["show", "folder"],
+            "error: Expected stream.root to be a folder of pictures for stream.dataset folder but got none",
+        ),
         (["show", "digits", "--sheet", "sheet.jpg"], "error: Expected --sheet to be a file that ends in .png but got"),
         (
             ["download", "folder"],
@@ -187,7 +188,7 @@ def test_a_users_mistake_exits_with_2_and_one_line(
         (["--help"], ["List datasets, fetch them", "• list ", "• download ", "• show ", "ictrl data download cifar10"]),
         (["list", "--help"], ["Example:", "ictrl data list", "--root"]),
         (["download", "--help"], ["Examples:", "ictrl data download mnist", "NAME", "--root"]),
-        (["show", "--help"], ["Examples:", "ictrl data show mnist --sheet mnist.png", "--data.tasks", "--sheet"]),
+        (["show", "--help"], ["Examples:", "ictrl data show mnist --sheet mnist.png", "--stream.tasks", "--sheet"]),
     ],
 )
 def test_help_teaches(arguments: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +207,9 @@ def test_help_shows_the_values_of_what_was_named(capsys: pytest.CaptureFixture[s
 
 def test_every_dataset_is_shown_with_its_own_channels() -> None:
     assert recipe_or_dataset("digits") == load_recipe("digits")  # the recipe of that name
-    channels = {name: recipe_or_dataset(name).network.channels for name in ("fashion-mnist", "cifar10", "folder")}
+    channels = {
+        name: recipe_or_dataset(name).method.network.channels for name in ("fashion-mnist", "cifar10", "folder")
+    }
     assert channels == {"fashion-mnist": 1, "cifar10": 3, "folder": 3}
 
 

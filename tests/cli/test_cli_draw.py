@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support import call
 from PIL import Image
+from support import call
 from torch import Tensor
 
 from ictrl import ICTRL
 from ictrl.data import load_dataset, split_tasks
-from ictrl.visualize.walks import interpolate, nearest, walk
 from ictrl.recipes.reader import load_recipe
+from ictrl.visualize.walks import interpolate, nearest, walk
 
 NEWEST = Path("checkpoint") / "after-task-002.safetensors"
 
@@ -27,7 +27,7 @@ def learner(short_run: Path) -> ICTRL:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_run: Path) -> Path:
     """The folder one stands in, with two test images as files and one that is no picture."""
     recipe = load_recipe(short_run / "config.toml")
-    images = load_dataset(recipe.data, image_size=8, channels=1).test_images
+    images = load_dataset(recipe.stream, image_size=8, channels=1).test_images
     for name, image in zip(("a", "b"), images):
         Image.fromarray(image[0].numpy()).save(tmp_path / f"{name}.png")
     (tmp_path / "notes.png").write_text("buy milk")
@@ -45,7 +45,7 @@ def pictures_of(sheet: str | Path, down: int, across: int) -> Tensor:
     return inner[:down, :across]
 
 
-def test_a_walk_has_a_row_a_direction(
+def test_a_walk_has_a_row_per_direction(
     short_run: Path, learner: ICTRL, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call("walk", short_run, "--label", "3", "--steps", "5", "-o", "new/walk.png", "--device", "cpu") == 0
@@ -61,7 +61,7 @@ def test_what_memory_draws_badly_is_warned_of(
     command: str, short_run: Path, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for share, words in ((0.79, "warning: only 79% of what memory replays of all classes is recognised"), (0.8, "")):
-        monkeypatch.setattr("ictrl.cli.use.replay_recognised", lambda learner, share=share: share)
+        monkeypatch.setattr(ICTRL, "replay_recognised", lambda learner, share=share: share)
         assert call(command, short_run, "--label", "3", "-o", "drawn.png", "--device", "cpu") == 0
         assert (words in said) if (said := capsys.readouterr().err) else not words
 
@@ -95,7 +95,7 @@ def test_without_pictures_test_images_are_reconstructed(
     assert capsys.readouterr().out == "30 pictures, their reconstructions below: sheet.png\n"
     rows = pictures_of("sheet.png", down=20, across=3)
     recipe = load_recipe(short_run / "config.toml")
-    tasks = split_tasks(load_dataset(recipe.data, image_size=8, channels=1), recipe.data)
+    tasks = split_tasks(load_dataset(recipe.stream, image_size=8, channels=1), recipe.stream)
     assert torch.equal(rows[0], tasks[0].test_images[tasks[0].test_labels == 0][:3, 0])
     assert torch.equal(rows[18], tasks[1].test_images[tasks[1].test_labels == 9][:3, 0])
     assert torch.equal(rows[19], learner.reconstruct(rows[18][:, None])[:, 0])
@@ -124,7 +124,7 @@ def test_the_nearest_training_images(
     )
     rows = pictures_of("six.png", down=4, across=4)
     recipe = load_recipe(short_run / "config.toml")
-    task = split_tasks(load_dataset(recipe.data, image_size=8, channels=1), recipe.data)[1]
+    task = split_tasks(load_dataset(recipe.stream, image_size=8, channels=1), recipe.stream)[1]
     images = task.images[task.labels == 6]
     assert torch.equal(rows[2], images[nearest(learner, images, 6, 1, 4)][:, 0])
     assert torch.equal(rows[3], learner.reconstruct(rows[2][:, None])[:, 0])

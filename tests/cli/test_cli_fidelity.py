@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import call
-from test_fidelity import Means, QuickInception
+from visualize.stand_in_judges import Means, QuickInception
 
 from ictrl.cli import fidelity as cli
 from ictrl.visualize.fidelity import SETS, measure
@@ -37,7 +37,8 @@ def test_a_table(short_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < test < min(reconstructions, samples)
     assert rest == ["", "Classes with fewer than 200 images in each set are not measured alone."]
     assert (
-        captured.err == "Looking at the images of every set; this takes minutes without a GPU, and --images 200 less.\n"
+        captured.err
+        == "Looking at the images of every set; without a GPU this takes minutes, fewer with --images 200.\n"
     )
 
 

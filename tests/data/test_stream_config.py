@@ -7,7 +7,8 @@ import pytest
 
 from ictrl.config import Recipe, StreamConfig
 from ictrl.errors import ConfigError
-from ictrl.recipes.reader import load_recipe, recipe_from_table, recipe_to_table, to_toml
+from ictrl.recipes.reader import load_recipe
+from ictrl.recipes.tables import recipe_from_table, recipe_to_table, to_toml
 
 FULL = StreamConfig(
     dataset="cifar100",

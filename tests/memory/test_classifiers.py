@@ -127,6 +127,7 @@ def test_views_are_judged_together() -> None:
         expected = judge.residuals(Z) + judge.residuals(other)
         assert torch.allclose(judge.judge(torch.stack([Z, other])), expected)
         assert torch.allclose(judge.judge(Z[None]), judge.residuals(Z))
+        assert torch.equal(judge.decide(torch.stack([Z, other])), judge.labels[expected.argmin(1)])
 
 
 def test_the_recipe_chooses_the_classifier() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ictrl import ICTRL, EpochReport, Learner, Recipe, StageConfig, create_learner
 from ictrl.methods.base import LEARNERS
-from ictrl.recipes.reader import recipe_with
+from ictrl.recipes.tables import recipe_with
 
 METHODS = sorted(LEARNERS)
 TASKS = [pictures([5, -4]), pictures([2, 30])]

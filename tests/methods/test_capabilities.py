@@ -8,7 +8,7 @@ from method_support import METHODS, learner_of, recipe_of
 
 import ictrl
 from ictrl import InputError, create_learner
-from ictrl.methods.base import Draws, DrawsFeatures, KeepsMoments, Replays, Reviews, ask
+from ictrl.methods.capabilities import Draws, DrawsFeatures, KeepsMoments, Replays, Reviews, ask
 
 SOURCE = Path(ictrl.__file__).parent
 ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Reviews}
@@ -79,6 +79,6 @@ def test_the_rooms_are_where_they_are_looked_for() -> None:
 def test_nobody_asks_for_a_method_by_its_class(path: Path) -> None:
     """Experiments, report and command line ask for capabilities; only a review knows what a `Review` looks like."""
     assert not names_in(path) & CLASSES
-    for method in set(METHOD_FILES) - {"base", "storage", "inputs"}:
+    for method in set(METHOD_FILES) - {"base", "capabilities", "storage", "inputs"}:
         allowed = {"Review", "review_stage"} if path.name == "review.py" and method == "ictrl" else set()
         assert imports_from(path, f"ictrl.methods.{method}") <= allowed

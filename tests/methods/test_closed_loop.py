@@ -14,7 +14,7 @@ from ictrl import ICTRL, EpochReport, InputError, NetworkConfig, Recipe, create_
 from ictrl.config import ICTRLConfig
 from ictrl.methods.frozen import Frozen
 from ictrl.nets.wrappers import to_uint8
-from ictrl.recipes.reader import recipe_with
+from ictrl.recipes.tables import recipe_with
 from ictrl.theory.objectives import Objective, Transcription, closed_loop
 
 # drawing and classifying

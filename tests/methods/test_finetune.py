@@ -9,7 +9,7 @@ from method_support import TASKS, TESTS, learner_of, recipe_of
 from support import pictures
 
 from ictrl import ConfigError, EpochReport, create_learner
-from ictrl.recipes.reader import recipe_with
+from ictrl.recipes.tables import recipe_with
 
 
 def test_the_first_task_is_forgotten() -> None:

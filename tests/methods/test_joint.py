@@ -10,7 +10,7 @@ from support import pictures
 from ictrl import ConfigError, InputError, create_learner, load_learner
 from ictrl.methods.joint import Joint
 from ictrl.methods.storage import LEARNER, read_stored, write_stored
-from ictrl.recipes.reader import recipe_with
+from ictrl.recipes.tables import recipe_with
 
 
 def test_the_first_task_is_not_forgotten() -> None:

@@ -140,7 +140,7 @@ def rewritten(path: Path, tensors: dict[str, torch.Tensor] | None = None, **meta
         ({"recipe": '{"game": {"epochs": 0}}', "version": "1"}, "describes none: Expected epochs to be at least 1"),
         ({"recipe": '{"method": {"name": "magic"}}'}, "describes none: Expected method.name to be one of .* 'magic'"),
         ({"labels": None}, "describes none: 'labels'"),
-        ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.mean'"),
+        ({"labels": "[0, 1, 2, 3, 4]"}, "do not fit: '4.count'"),
         ({"seed": "x"}, "describes none"),
     ],
 )

@@ -23,7 +23,8 @@ from ictrl.config import (
     WeightsConfig,
 )
 from ictrl.recipes.legacy import SETTINGS, flat, renamed, results_table, translated, whole_recipe
-from ictrl.recipes.reader import read_resolved, recipe_from_table, recipe_to_table
+from ictrl.recipes.reader import read_resolved
+from ictrl.recipes.tables import recipe_from_table, recipe_to_table
 
 OLD = Path(__file__).with_name("version-0.1.toml")
 OLD_RUN = Path(__file__).parents[1] / "cifar10-run"

@@ -10,7 +10,7 @@ import pytest
 from ictrl import InputError, load_recipe, recipe_names
 from ictrl.recipes.legacy import renamed, whole_recipe
 from ictrl.recipes.migration import migrated_json, migrated_toml
-from ictrl.recipes.reader import recipe_from_table, recipe_to_table, to_toml
+from ictrl.recipes.tables import recipe_from_table, recipe_to_table, to_toml
 
 OLD = Path(__file__).with_name("version-0.1.toml")
 OLD_RUN = Path(__file__).parents[1] / "cifar10-run"

@@ -10,15 +10,8 @@ from support import tiny_recipe
 
 from ictrl import ConfigError, ICTRLConfig, Recipe, load_recipe, recipe_names
 from ictrl.config import METHODS, ClassifierConfig, FrozenConfig
-from ictrl.recipes.reader import (
-    beginning,
-    differences,
-    read_resolved,
-    recipe_from_table,
-    recipe_to_table,
-    recipe_with,
-    to_toml,
-)
+from ictrl.recipes.reader import read_resolved
+from ictrl.recipes.tables import beginning, differences, recipe_from_table, recipe_to_table, recipe_with, to_toml
 
 
 def of_ictrl(recipe: Recipe) -> ICTRLConfig:

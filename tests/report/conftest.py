@@ -14,9 +14,7 @@ from ictrl.methods.joint import JointConfig
 
 STAGE = StageConfig(epochs=2, batch=16, learning_rate=1e-3, ema=0.0)
 NETWORK = NetworkConfig(image_size=8, channels=1, width=8, feature_dim=16)
-STREAM = tasks_from_arrays(
-    [pictures([0, 1]), pictures([2, 3])], [pictures([0, 1], each=8, seed=1), pictures([2, 3], each=8, seed=1)]
-)
+STREAM = tasks_from_arrays([(*pictures(labels), *pictures(labels, each=8, seed=1)) for labels in ([0, 1], [2, 3])])
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def run(odd_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(odd_run, tmp_path / "run"))
 
 
-def learned(method: MethodConfig, out: Path) -> Path:
+def learn(method: MethodConfig, out: Path) -> Path:
     ictrl.run(Recipe(method.name, method=method, run=RunConfig(device="cpu")), out, stream=STREAM)
     return out
 
@@ -39,4 +37,4 @@ def stripes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         FinetuneConfig(NETWORK, first=STAGE, later=STAGE),
         JointConfig(NETWORK, stage=STAGE),
     ]
-    return {method.name: learned(method, root / f"run-of-{method.name}") for method in methods}
+    return {method.name: learn(method, root / f"run-of-{method.name}") for method in methods}

@@ -40,7 +40,7 @@ class Page(HTMLParser):
     def ids(self) -> list[str]:
         return [str(attributes["id"]) for _, attributes in self.tags if "id" in attributes]
 
-    def keys(self, run: int = 0) -> set[str]:
+    def places(self, run: int = 0) -> set[str]:
         """Places in results.json of the numbers that stand on the page."""
         return {key for i, key, _, _ in self.numbers if i == run}
 
@@ -61,7 +61,7 @@ def check_numbers(page: Page, runs: list[Path], scores: tuple[str, ...] = SCORES
         wanted |= {f"{p}.seen.{t}" for p in scores for t in range(done)}
         wanted |= {f"{p}.matrix.{t}.{j}" for p in protocols for t in range(done) for j in range(t + 1)}
         wanted |= {f"{p}.last" for p in scores} | {"kept_bytes", "image_bytes", "parameters", "seconds.learn", "seed"}
-        assert wanted <= page.keys(index)
+        assert wanted <= page.places(index)
         for key, value, shown in ((key, value, shown) for i, key, value, shown in page.numbers if i == index):
             expected = at(results, key)
             assert float(value) == expected

@@ -5,37 +5,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from support import pictures
-from torch import Tensor, nn
+from visualize.stand_in_judges import Means, QuickInception
 
 from ictrl import ICTRL, InputError
 from ictrl.data import Dataset, Task
 from ictrl.data.dataset import numbered
-from ictrl.visualize.fidelity import SETS, measure
-from ictrl.visualize.judges import Inception, Judge, look
 from ictrl.theory.metrics import frechet_distance, inception_score
-
-
-class Means(Judge):
-    """Eight numbers of an image: the means of its rows."""
-
-    distance = "frechet_means"
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images.float().mean((1, 3))
-
-
-class QuickInception(Inception):
-    """The last layer of Inception alone, for images of 8×8."""
-
-    def __init__(self) -> None:
-        nn.Module.__init__(self)
-        self.fc = nn.Linear(64, 10)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images.float().flatten(1) / 255
-
-    def probabilities(self, features: Tensor) -> Tensor:
-        return self.fc(features).softmax(1).detach()
+from ictrl.visualize.fidelity import SETS, measure
+from ictrl.visualize.judges import look
 
 
 @pytest.fixture

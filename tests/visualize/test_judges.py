@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ictrl.errors import InputError
 from ictrl.visualize.judges import EfficientNetLite0, Inception, efficientnet, inception, look
-from ictrl.visualize.judges.looking import load_weights
+from ictrl.visualize.judges.judge import load_weights
 
 CPU = torch.device("cpu")
 IMAGES = (torch.arange(2 * 3 * 32 * 32) * 37 % 251).reshape(2, 3, 32, 32).to(torch.uint8)

@@ -7,6 +7,9 @@ import errno
 import io
 import os
 import sys
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from typing import Annotated, Any
 
 import tyro
@@ -86,7 +89,7 @@ def _recipe_of(arguments: list[str]) -> str:
     if arguments[:1] != ["run"] or first in arguments[1:2]:
         return first
     known = recipe_names()
-    for before, word in zip(arguments[1:], arguments[2:]):
+    for before, word in pairwise(arguments[1:]):
         if (word in known or word.endswith(".toml")) and before not in run.TAKES_A_NAME:
             return word
     return first
@@ -99,41 +102,41 @@ def _word_after(words: list[str], arguments: list[str]) -> str:
 
 
 def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
-    def subcommand(name: str, text: str, **default: Any) -> Any:
-        """All of its help for a command that was typed; in a list of commands its first line."""
-        shown = text if name in arguments else text.splitlines()[0]
-        return tyro.conf.subcommand(name, description=shown, **default)
-
     recipe = load_recipe(run_name)
     if arguments[:1] == ["run"]:
         check_method(arguments, run_name, recipe.method)
-    run_default = run.RunCommand.of(run_name, recipe)
     generic: Any = run.RunCommand
     run_command = generic[type(recipe.method)]  # its options are those of the method
-    show_default = data.show_default(show_name)
     download_help = data.download_help() if "download" in arguments else data.DOWNLOAD_HELP
-    data_commands = (
-        Annotated[data.DataListCommand, subcommand("list", data.LIST_HELP)]
-        | Annotated[data.DataDownloadCommand, subcommand("download", download_help)]
-        | Annotated[data.DataShowCommand, subcommand("show", data.SHOW_HELP, default=show_default)]
-    )
-    commands = (
-        Annotated[run_command, subcommand("run", run.RUN_HELP, default=run_default)]
-        | Annotated[run.ResumeCommand, subcommand("resume", run.RESUME_HELP)]
-        | Annotated[run.EvaluateCommand, subcommand("evaluate", run.EVALUATE_HELP)]
-        | Annotated[review.ReviewCommand, subcommand("review", review.REVIEW_HELP)]
-        | Annotated[study.StudyCommand, subcommand("study", study.STUDY_HELP)]
-        | Annotated[predict.PredictCommand, subcommand("predict", predict.PREDICT_HELP)]
-        | Annotated[draw.SampleCommand, subcommand("sample", draw.SAMPLE_HELP)]
-        | Annotated[draw.WalkCommand, subcommand("walk", draw.WALK_HELP)]
-        | Annotated[draw.ReconstructCommand, subcommand("reconstruct", draw.RECONSTRUCT_HELP)]
-        | Annotated[draw.NearestCommand, subcommand("nearest", draw.NEAREST_HELP)]
-        | Annotated[draw.InterpolateCommand, subcommand("interpolate", draw.INTERPOLATE_HELP)]
-        | Annotated[fidelity.FidelityCommand, subcommand("fidelity", fidelity.FIDELITY_HELP)]
-        | Annotated[report.ReportCommand, subcommand("report", report.REPORT_HELP)]
-        | Annotated[data_commands, subcommand("data", data.DATA_HELP)]
-        | Annotated[run.RecipesCommand, subcommand("recipes", run.RECIPES_HELP)]
-        | Annotated[migrate.MigrateCommand, subcommand("migrate", migrate.MIGRATE_HELP)]
-    )
-    command: Command = tyro.cli(commands, prog="ictrl", description=DESCRIPTION, args=arguments)
+
+    def subcommand(name: str, kind: Any, text: str, **default: Any) -> Any:
+        """All of its help for a command that was typed; in a list of commands its first line."""
+        shown = text if name in arguments else text.splitlines()[0]
+        annotated: Any = Annotated
+        return annotated[kind, tyro.conf.subcommand(name, description=shown, **default)]
+
+    data_commands = [
+        subcommand("list", data.DataListCommand, data.LIST_HELP),
+        subcommand("download", data.DataDownloadCommand, download_help),
+        subcommand("show", data.DataShowCommand, data.SHOW_HELP, default=data.show_default(show_name)),
+    ]
+    commands = [
+        subcommand("run", run_command, run.RUN_HELP, default=run.RunCommand.of(run_name, recipe)),
+        subcommand("resume", run.ResumeCommand, run.RESUME_HELP),
+        subcommand("evaluate", run.EvaluateCommand, run.EVALUATE_HELP),
+        subcommand("review", review.ReviewCommand, review.REVIEW_HELP),
+        subcommand("study", study.StudyCommand, study.STUDY_HELP),
+        subcommand("predict", predict.PredictCommand, predict.PREDICT_HELP),
+        subcommand("sample", draw.SampleCommand, draw.SAMPLE_HELP),
+        subcommand("walk", draw.WalkCommand, draw.WALK_HELP),
+        subcommand("reconstruct", draw.ReconstructCommand, draw.RECONSTRUCT_HELP),
+        subcommand("nearest", draw.NearestCommand, draw.NEAREST_HELP),
+        subcommand("interpolate", draw.InterpolateCommand, draw.INTERPOLATE_HELP),
+        subcommand("fidelity", fidelity.FidelityCommand, fidelity.FIDELITY_HELP),
+        subcommand("report", report.ReportCommand, report.REPORT_HELP),
+        subcommand("data", reduce(or_, data_commands), data.DATA_HELP),
+        subcommand("recipes", run.RecipesCommand, run.RECIPES_HELP),
+        subcommand("migrate", migrate.MigrateCommand, migrate.MIGRATE_HELP),
+    ]
+    command: Command = tyro.cli(reduce(or_, commands), prog="ictrl", description=DESCRIPTION, args=arguments)
     return command

@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -46,7 +45,7 @@ Example:
 """
 DOWNLOAD_HELP = """Fetch a dataset, and check that it is complete.
 
-It comes from its official site, MNIST from PyTorch's mirror. What is there already is not fetched again. Without
+Each comes from its official site, MNIST from PyTorch's mirror. What is there already is not fetched again. Without
 network, the error says which files to put where.
 
 Examples:
@@ -144,7 +143,7 @@ def download_help() -> str:
     """The help of `ictrl data download`, with the names of the datasets that have a source."""
     names = [name for name, entry in registered().items() if entry.source is not None]
     first, blank, rest = DOWNLOAD_HELP.partition("\n\n")
-    return f"{first}{blank}{', '.join(names[:-1])} and {names[-1]} can be downloaded. {rest}"
+    return f"{first}{blank}There are {', '.join(names[:-1])} and {names[-1]}. {rest}"
 
 
 def show_default(what: str) -> DataShowCommand:

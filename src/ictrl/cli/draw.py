@@ -23,7 +23,8 @@ from ictrl.cli.output import counted, open_console
 from ictrl.errors import InputError
 from ictrl.experiment.run import run_data
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.methods.base import Draws, DrawsFeatures, Learner, ask
+from ictrl.methods.base import Learner
+from ictrl.methods.capabilities import Draws, DrawsFeatures, ask
 from ictrl.methods.inputs import whole_number
 from ictrl.visualize import walks
 
@@ -38,9 +39,9 @@ Examples:
 """
 WALK_HELP = """Walk through a class from one side of its mean to the other, from memory alone.
 
-A class varies more in some directions than in others: from upright to slanted, from thin to thick. Each row of the sheet
-follows one of them, the widest first, from 3 standard deviations below the mean to 3 above it. What lies so far out is
-rare: the ends may look like another class. These directions are not those of `ictrl sample`, which start at 0.
+A class varies more in some directions than in others: from upright to slanted, from thin to thick. Each row of the
+sheet follows one of them, the widest first, from 3 standard deviations below the mean to 3 above it. What lies so far
+out is rare: the ends may look like another class. These directions are not those of `ictrl sample`, which start at 0.
 
 Examples:
   ictrl walk runs/mine --label 3 --out walk.png

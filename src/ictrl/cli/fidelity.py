@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +15,7 @@ from ictrl.cli.options import Device, Flag, OptionalPath, Root, Run
 from ictrl.cli.output import open_console
 from ictrl.experiment.run import run_data
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.methods.base import Draws, ask
+from ictrl.methods.capabilities import Draws, ask
 from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
 from ictrl.visualize.judges import EfficientNetLite0, Inception
 

@@ -13,7 +13,8 @@ from ictrl.errors import InputError
 from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.run_folder import Position, RunFolder
 from ictrl.files import make_folder, write_atomically
-from ictrl.methods.base import Learner, Replays, load_learner
+from ictrl.methods.base import Learner, load_learner
+from ictrl.methods.capabilities import Replays
 from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.visualize.contact_sheet import contact_sheet
 

@@ -1,6 +1,6 @@
 """`ictrl migrate`: files of earlier versions under today's names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -45,13 +45,13 @@ class MigrateCommand:
                 write_atomically(file, found.texts[file][1].encode())
             verb = "would change" if self.check else "changed"
             open_console().print(f"{verb} {file}", soft_wrap=True)
-        same = len(found.texts) - len(changed)
-        parts = [
-            counted(len(changed), "file", "files") + (" would be changed" if self.check else " changed"),
-            counted(same, "has", "have") + " today's names",
-            *([counted(len(found.left), "other", "others") + " left alone"] if found.left else []),
-        ]
-        open_console().print(", ".join(parts) + ".")
+        said = {
+            counted(len(changed), "file", "files") + (" would be changed" if self.check else " changed"): True,
+            counted(same := len(found.texts) - len(changed), "has", "have") + " today's names": same,
+            counted(len(found.runs), "run folder is", "run folders are") + " read as before": found.runs,
+            counted(len(found.others), "is none", "are none") + " of ictrl's": found.others,
+        }
+        open_console().print(", ".join(part for part, there in said.items() if there) + ".")
         if found.refused:
             reasons = ", ".join(f"{file} ({reason})" for file, reason in found.refused.items())
             count = f"{len(found.refused)} of {len(found.refused) + len(found.texts)}"
@@ -63,9 +63,12 @@ class Found:
     """What there is to migrate: old and new text of every file, and what is passed over."""
 
     texts: dict[Path, tuple[str, str]] = field(default_factory=dict)
-    left: list[Path] = field(default_factory=list)
-    """run folders, and JSON in a folder that is none of ours"""
+    runs: list[Path] = field(default_factory=list)
+    """run folders, which are read as they are"""
+    others: list[Path] = field(default_factory=list)
+    """JSON in a folder that is none of ours"""
     refused: dict[Path, str] = field(default_factory=dict)
+    """files that cannot be read, each with the reason"""
 
     @classmethod
     def below(cls, paths: Sequence[Path]) -> "Found":
@@ -73,8 +76,7 @@ class Found:
         found = cls()
         for path in paths:
             if path.is_dir():
-                for file in _below(path, found.left):
-                    found.add(file, named=False)
+                found.search(path)
             elif not path.exists():
                 raise InputError(f"Expected a file or a folder but {path} is not there.")
             elif path.suffix not in (".toml", ".json"):
@@ -83,31 +85,26 @@ class Found:
                 found.add(path, named=True)
         return found
 
+    def search(self, folder: Path) -> None:
+        """Add the TOML and JSON files of a folder and of those in it."""
+        if (folder / "config.toml").is_file() and (folder / "data.json").is_file():
+            self.runs.append(folder)
+            return
+        for entry in sorted(folder.iterdir()):
+            if entry.is_dir():
+                self.search(entry)
+            elif entry.suffix in (".toml", ".json"):
+                self.add(entry, named=False)
+
     def add(self, path: Path, named: bool) -> None:
         """Translate a file; one that is none of ours is refused if it was named, and left alone in a folder."""
         try:
             text = path.read_text(encoding="utf-8")
             self.texts[path] = text, (migrated_toml if path.suffix == ".toml" else migrated_json)(text)
-        except InputError as error:
+        except InputError:
             if named:
-                self.refused[path] = _reason(error)
+                self.refused[path] = "neither results nor a review that ictrl wrote"
             else:
-                self.left.append(path)
+                self.others.append(path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self.refused[path] = _reason(error)
-
-
-def _below(folder: Path, left: list[Path]) -> Iterator[Path]:
-    """TOML and JSON files of a folder and of those in it; run folders are noted as left alone."""
-    if (folder / "config.toml").is_file() and (folder / "data.json").is_file():
-        left.append(folder)
-        return
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir():
-            yield from _below(entry, left)
-        elif entry.suffix in (".toml", ".json"):
-            yield entry
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".")
+            self.refused[path] = f"{type(error).__name__} {error}".splitlines()[0].rstrip(".")

@@ -111,6 +111,6 @@ class _Watch(Listener):
             self.console.print(f"cycle {cycle}, class {name}: left as it was, {seen['reason']}", soft_wrap=True)
 
     def on_cycle(self, entry: dict[str, Any]) -> None:
-        line = f"after {counted(entry['cycle'], 'cycle', 'cycles')}"
+        when = f"after {counted(entry['cycle'], 'cycle', 'cycles')}" if entry["cycle"] else "before"
         known = "" if entry["recognised"] is None else f"; {entry['recognised']:.0%} of the classes recognised"
-        self.console.print(f"{line if entry['cycle'] else 'before'}: accuracy {accuracies(entry)}{known}", soft_wrap=True)
+        self.console.print(f"{when}: accuracy {accuracies(entry)}{known}", soft_wrap=True)

@@ -18,7 +18,7 @@ from ictrl.experiment import run as experiment
 from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.run import Finished, Stopped
 from ictrl.files import write_atomically
-from ictrl.methods.base import Draws
+from ictrl.methods.capabilities import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "digits"
@@ -28,9 +28,9 @@ TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
 Without arguments, the ten handwritten digits that come with scikit-learn are learned in five tasks, in about half a
-minute on two cores. A recipe names a method and gives every setting a value; options change settings for this run. Which
-there are depends on the method: `ictrl run finetune-digits --help` shows those of finetune. Ctrl-C stops the run after
-the current epoch and says how to go on.
+minute on two cores. A recipe names a method and gives every setting a value; options change settings for this run.
+Which there are depends on the method: `ictrl run finetune-digits --help` shows those of finetune. Ctrl-C stops the run
+after the current epoch and says how to go on.
 
 Examples:
   ictrl run
@@ -206,7 +206,8 @@ def print_profile(console: Console, profile: dict[str, Any]) -> None:
         for name, spent in laps.items():
             seconds[name] = seconds.get(name, 0.0) + spent
     phases = profile["seconds"]
-    seconds["learning, outside of steps"] = phases["learn"] - sum(seconds.values())
+    rest = "learning, outside of steps" if seconds else "learning"  # not every method measures its steps
+    seconds[rest] = phases["learn"] - sum(seconds.values())
     seconds["evaluation"], seconds["the floors"] = phases["evaluate"], phases["floors"]
     table = Table("where the time went", box=None, pad_edge=False)
     table.add_column("seconds", justify="right")

@@ -36,14 +36,11 @@ A study file with three lines: a recipe, the same with one setting changed, and 
   description = "What the weight of new classes does"
   seeds = [0, 1]
   recipe = "digits"
-
   [[lines]]
   label = "as it is"
-
   [[lines]]
   label = "a weight of 10"
   settings.method.later.weights.lambda_new = 10.0
-
   [[lines]]
   label = "no protection"
   recipe = "finetune-digits"
@@ -70,10 +67,9 @@ class StudyCommand:
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
     jobs: int = 1
-    """runs at once; each needs its own memory. On a CPU they share the cores: with fewer threads a run adds in another
-    order, and may end with slightly different numbers"""
+    """runs at once, each with its memory; on a CPU they share the cores, and results may differ in their last digits"""
     publish: OptionalPath = None
-    """also write the results of every finished run, one JSON file each, into a folder of the study's name in this one"""
+    """folder in which to write the results of every finished run too, one JSON file each, below the study's name"""
 
     def execute(self) -> None:
         console = open_console()
@@ -88,7 +84,8 @@ class StudyCommand:
             raise InputError(f"Expected --jobs to be at least 1 but got {self.jobs}.")
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
-        planned = plan(study, out, root=None if self.root is None else str(self.root), device=self.device, seeds=self.seeds)
+        root = None if self.root is None else str(self.root)
+        planned = plan(study, out, root=root, device=self.device, seeds=self.seeds)
         check_planned(planned)
         if self.publish is not None:  # better refused now than after hours
             make_folder(self.publish / study.name)

@@ -20,7 +20,8 @@ from ictrl.data import Dataset, Task
 from ictrl.experiment.results import FLOORS, PROTOCOLS, Drift, Results
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.compensation import measure_drift
-from ictrl.methods.base import KeepsMoments, Learner, Replays
+from ictrl.methods.base import Learner
+from ictrl.methods.capabilities import KeepsMoments, Replays
 from ictrl.theory.metrics import Scores, confusion, summarise
 from ictrl.theory.statistics import Moments
 from ictrl.training.loader import fits

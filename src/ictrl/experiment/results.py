@@ -12,14 +12,14 @@ A method without class moments has neither the second protocol nor the floors: t
 """
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError, UserError
 from ictrl.recipes.legacy import results_table
-from ictrl.recipes.reader import recipe_from_table, recipe_to_table
+from ictrl.recipes.tables import recipe_from_table, recipe_to_table
 from ictrl.theory.metrics import Scores
 
 PROTOCOLS = ("memory", "reencoded")
@@ -101,7 +101,7 @@ class Results:
         """As JSON has it: numbers, texts, lists and tables."""
         table = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in (*PROTOCOLS, *FLOORS, "drift"):
-            table[name] = None if table[name] is None else asdict(table[name])
+            table[name] = None if table[name] is None else dict(vars(table[name]))
         table["class_names"] = {str(label): name for label, name in self.class_names.items()}
         table["recipe"] = recipe_to_table(self.recipe)
         return table

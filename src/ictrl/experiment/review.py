@@ -24,10 +24,11 @@ from ictrl.experiment.results import Results
 from ictrl.experiment.run import Stopped, run_data
 from ictrl.experiment.run_folder import Position, RunFolder
 from ictrl.files import write_atomically
-from ictrl.methods.base import Learner, Reviews, ask, load_learner
+from ictrl.methods.base import Learner, load_learner
+from ictrl.methods.capabilities import Reviews, ask
 from ictrl.methods.ictrl import Review, review_stage
 from ictrl.methods.storage import LEARNER, read_stored
-from ictrl.recipes.reader import recipe_to_table
+from ictrl.recipes.tables import recipe_to_table
 from ictrl.training.loop import EpochReport
 
 

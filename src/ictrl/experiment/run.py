@@ -15,9 +15,10 @@ from ictrl.experiment.evaluation import Measured, describe, measure, measure_flo
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_folder import Position, RunFolder, adopt
 from ictrl.files import write_atomically
-from ictrl.methods.base import Draws, Learner, create_learner, load_learner
+from ictrl.methods.base import Learner, create_learner, load_learner
+from ictrl.methods.capabilities import Draws
 from ictrl.methods.storage import LEARNER, read_stored
-from ictrl.recipes.reader import beginning
+from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
 from ictrl.training.profiler import Profiler
 

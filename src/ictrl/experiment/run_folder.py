@@ -30,7 +30,8 @@ from ictrl.experiment.sheets import SheetFolder
 from ictrl.files import UNFINISHED, make_folder, write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored
-from ictrl.recipes.reader import differences, read_resolved, to_toml
+from ictrl.recipes.reader import read_resolved
+from ictrl.recipes.tables import differences, to_toml
 from ictrl.training.loop import EpochReport
 
 KEPT = 2  # checkpoints of each kind

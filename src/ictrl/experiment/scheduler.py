@@ -20,7 +20,8 @@ from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener, resume, run
 from ictrl.experiment.study import Planned, Study, results_of, table
 from ictrl.files import make_folder, write_atomically
-from ictrl.recipes.reader import beginning, differences, read_resolved
+from ictrl.recipes.reader import read_resolved
+from ictrl.recipes.tables import beginning, differences
 
 GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
 

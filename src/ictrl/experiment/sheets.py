@@ -24,7 +24,7 @@ from torch import Tensor
 from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
-from ictrl.methods.base import Draws
+from ictrl.methods.capabilities import Draws
 
 EACH = 4  # pictures of a class
 MOST = 100  # classes on a sheet

@@ -31,7 +31,8 @@ from ictrl.errors import ConfigError, InputError
 from ictrl.experiment.results import Results
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.legacy import renamed
-from ictrl.recipes.reader import load_recipe, packaged_names, read_toml, recipe_names, recipe_with
+from ictrl.recipes.reader import load_recipe, packaged_names, read_toml, recipe_names
+from ictrl.recipes.tables import recipe_with
 from ictrl.theory.metrics import Scores
 
 STUDIES = "experiment/studies"

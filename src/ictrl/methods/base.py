@@ -10,16 +10,14 @@ A method is a subclass of `Learner` with settings of its own (a `MethodConfig`).
 and gets the rest: checked input, labels, devices, seeds, `learn` that succeeds or leaves the learner as it was, exact
 resume within a task and between tasks, saving and loading, the byte count. `finetune` is the example to read.
 
-More than that is a *capability*, which evaluation, report and command line ask for and do without: `Draws` (images from
-memory), `DrawsFeatures` (of any point in feature space), `Replays` (how faithfully), `KeepsMoments` (class statistics:
-structure, drift, the *reencoded* protocol), `Reviews`.
+More than that is a capability (`capabilities.py`), which evaluation, report and command line ask for and do without.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -29,8 +27,7 @@ from torch import Tensor
 
 from ictrl.config import MethodConfig, Recipe
 from ictrl.errors import InputError
-from ictrl.memory.classifiers import Classifier
-from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory
+from ictrl.memory.store import LABEL_BYTES
 from ictrl.methods.inputs import (
     Images,
     check_new_classes,
@@ -42,8 +39,7 @@ from ictrl.methods.inputs import (
 )
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored, write_stored
 from ictrl.nets.wrappers import parameter_count
-from ictrl.recipes.reader import differences
-from ictrl.theory.statistics import Moments
+from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport, Progress, Resume, TaskHooks
 from ictrl.training.profiler import Profiler
 from ictrl.training.state import TrainingState, group
@@ -285,67 +281,6 @@ def load_learner(
 ) -> Learner[Any]:
     """Read a saved learner, whatever its method."""
     return LEARNERS[read_stored(Path(path), LEARNER).recipe.method.name].load(path, device, recipe)
-
-
-# Capabilities
-
-
-@runtime_checkable
-class Draws(Protocol):
-    """Draws images: of a class from memory, and of images that it is shown."""
-
-    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]: ...
-
-    def reconstruct(self, images: Images) -> Images: ...
-
-
-@runtime_checkable
-class DrawsFeatures(Protocol):
-    """Draws the image of any point of its feature space, and remembers where each class lies there."""
-
-    def recall(self, label: int) -> ClassMemory: ...
-
-    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
-
-    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]: ...
-
-
-@runtime_checkable
-class Replays(Protocol):
-    """Replays old classes from memory, and can say how faithfully."""
-
-    def replay_recognised(self) -> float: ...
-
-
-@runtime_checkable
-class KeepsMoments(Protocol):
-    """Keeps statistics of every class in a feature space, and classifies by them."""
-
-    def class_memory(self) -> Memory: ...
-
-    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
-
-    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]: ...
-
-    def classifier_of(self, moments: Moments) -> Classifier: ...
-
-
-@runtime_checkable
-class Reviews(Protocol):
-    """Learns a class again from unlabelled images."""
-
-    def review(self, images: Tensor | NDArray[Any], **how: Any) -> Any: ...
-
-
-Capability = TypeVar("Capability")
-
-
-def ask(learner: object, capability: type[Capability], purpose: str) -> Capability:
-    """The learner, if it has a capability; otherwise a line that says what its method cannot do."""
-    if isinstance(learner, capability):
-        return learner
-    name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
-    raise InputError(f"Expected a method that can {purpose} but {name} cannot.")
 
 
 @contextmanager

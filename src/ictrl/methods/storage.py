@@ -18,7 +18,7 @@ from ictrl.config import Recipe
 from ictrl.errors import InputError, UserError
 from ictrl.files import write_atomically
 from ictrl.recipes.legacy import whole_recipe
-from ictrl.recipes.reader import recipe_from_table, recipe_to_table
+from ictrl.recipes.tables import recipe_from_table, recipe_to_table
 
 VERSION = "2"
 READABLE = ("1", "2")  # 1 has the settings' names of version 0.1

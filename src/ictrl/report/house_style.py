@@ -19,8 +19,10 @@ from ictrl.report.palette import LIGHT
 
 WIDTH, LEFT, RIGHT, TOP = 440, 58, 12, 10  # points, of the drawing and around the field that is drawn in
 ROW, LETTER = 18, 7.6  # points that a row of the legend and one of its letters take
-LONGEST = 48  # letters of a name in the legend
+LONGEST = 44  # letters of a name in the legend
 NAMED = 20  # names that fit along an axis
+
+Number = int | float
 
 STYLE: dict[Any, Any] = {
     # a user's own settings of matplotlib change no report
@@ -69,7 +71,7 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def canvas(height: float = 210.0, left: float = LEFT, below: float = 48.0) -> tuple[Drawing, Axes]:
+def canvas(height: Number = 210, left: Number = LEFT, below: Number = 48) -> tuple[Drawing, Axes]:
     """An empty chart whose field is `height` points high, with room for names on the left and below."""
     whole = TOP + height + below
     drawing = Drawing(figsize=(WIDTH / 72, whole / 72), dpi=72, frameon=False)
@@ -78,7 +80,7 @@ def canvas(height: float = 210.0, left: float = LEFT, below: float = 48.0) -> tu
     return drawing, axes
 
 
-def canvas_with_legend(height: float, names: Sequence[str]) -> tuple[Drawing, Axes]:
+def canvas_with_legend(height: Number, names: Sequence[str]) -> tuple[Drawing, Axes]:
     """An empty chart with room for a legend of these names; `legend` puts it there."""
     return canvas(height, below=48 + ROW * -(-len(names) // _columns(names)))
 
@@ -87,7 +89,7 @@ def legend(drawing: Drawing, artists: Sequence[Artist], names: Sequence[str]) ->
     """What each artist is called, in as many columns as fit below the chart."""
     drawing.legend(
         handles=artists,
-        labels=[short(name, LONGEST) for name in names],
+        labels=[_abridged(name) for name in names],
         loc="lower left",
         bbox_to_anchor=(LEFT / WIDTH, 0),
         ncols=_columns(names),
@@ -103,7 +105,7 @@ def name_axes(axes: Axes, x_label: str, y_label: str) -> None:
     axes.yaxis.set_label_coords((12 - field.x0) / field.width, 0.5)
 
 
-def mark_heights(axes: Axes, low: float, high: float, *, rounded: bool) -> None:
+def mark_heights(axes: Axes, low: Number, high: Number, *, rounded: bool) -> None:
     """Round numbers along the vertical axis, which goes from the first to the last of them if it is to be rounded."""
     ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     low, high = (ticks[0], ticks[-1]) if rounded else (low, high)
@@ -127,7 +129,12 @@ def thinned(items: Sequence[Any], most: int) -> list[Any]:
     return list(items[:: max(1, -(-len(items) // most))])
 
 
+def _abridged(name: str) -> str:
+    """A name that fits into a legend, with both its ends: paths differ in the last part."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+
+
 def _columns(names: Sequence[str]) -> int:
     """Columns of a legend of these names."""
-    widest = 44 + LETTER * max((len(short(name, LONGEST)) for name in names), default=0)
+    widest = 44 + LETTER * max((len(_abridged(name)) for name in names), default=0)
     return max(1, min(len(names), int((WIDTH - LEFT) / widest)))

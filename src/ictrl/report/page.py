@@ -9,11 +9,12 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+import ictrl.report.figures  # noqa: F401 (they enter the catalogue)
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.results import FLOORS, PROTOCOLS
-from ictrl.recipes.reader import differences, load_recipe, recipe_names, to_toml
-from ictrl.report import figures as _figures  # noqa: F401  (they enter the catalogue)
+from ictrl.recipes.reader import load_recipe, recipe_names
+from ictrl.recipes.tables import differences, to_toml
 from ictrl.report.catalogue import SECTIONS, Figure, comparisons, figures_of
 from ictrl.report.house_style import house_style
 from ictrl.report.palette import DARK, LIGHT, method_colour
@@ -94,22 +95,25 @@ class RunPage:
 
 def draw(runs: list[RunRecord]) -> tuple[list[RunPage], Shown]:
     """Every figure that the runs have the numbers for, and those that compare them if there are several."""
-    pages = []
-    with house_style(), _no_collecting():
-        for i, run in enumerate(runs, start=1):
-            shown = {
-                section: _there({name: make(run) for name, make in figures_of(section).items()}, f"run-{i}-")
-                for section in SECTIONS
-            }
-            pages.append(RunPage(run, shown, _without_place(run.recipe), commands(run)))
+    with house_style():
+        pages = [_draw_run(run, f"run-{i}-") for i, run in enumerate(runs, start=1)]
         several = comparisons() if len(runs) > 1 else {}
         return pages, _there({name: make(runs) for name, make in several.items()}, "")
 
 
+def _draw_run(run: RunRecord, ids: str) -> RunPage:
+    with _no_collecting():
+        shown = {
+            section: _there({name: make(run) for name, make in figures_of(section).items()}, ids)
+            for section in SECTIONS
+        }
+    return RunPage(run, shown, _without_place(run.recipe), commands(run))
+
+
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Let garbage lie: charts are thousands of small objects, and looking for garbage among them, and through all that
-    torch has in memory, would take a third of the time."""
+    """Let garbage lie for a moment: charts are thousands of small objects, and looking for garbage among them, and
+    through all that torch has in memory, would take a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -17,6 +17,7 @@ from ictrl.report.house_style import (
     NAMED,
     RIGHT,
     WIDTH,
+    Number,
     canvas,
     canvas_with_legend,
     legend,
@@ -40,7 +41,7 @@ class Curve:
     """One line of a chart."""
 
     name: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[Number, Number]]
     colour: str
     """its name in the palette"""
     dash: int = 0
@@ -56,8 +57,8 @@ def line_chart(
     *,
     x_label: str,
     y_label: str,
-    y_range: tuple[float, float] | None = None,
-    x_names: Mapping[float, str] | None = None,
+    y_range: tuple[Number, Number] | None = None,
+    x_names: Mapping[Number, str] | None = None,
 ) -> Drawing:
     """The curves, with a legend below; `x_names` are the places to be named on the horizontal axis."""
     names = [curve.name for curve in curves if not curve.faint]
@@ -87,7 +88,7 @@ def line_chart(
 
 
 def grouped_bars(
-    groups: Sequence[str], series: Mapping[str, Sequence[float]], *, x_label: str, y_label: str
+    groups: Sequence[str], series: Mapping[str, Sequence[Number]], *, x_label: str, y_label: str
 ) -> Drawing:
     """A group of upright bars for each name, one of each series; the name of a series is that of its colour."""
     drawing, axes = canvas_with_legend(170, list(series))
@@ -111,7 +112,7 @@ def grouped_bars(
     return drawing
 
 
-def level_bars(rows: Sequence[tuple[str, float, str, str]]) -> Drawing:
+def level_bars(rows: Sequence[tuple[str, Number, str, str]]) -> Drawing:
     """Lying bars on one scale, each given as name, length, the words at its end and its colour."""
     drawing, axes = canvas(BAR * len(rows), left=0, below=0)
     axes.set_axis_off()
@@ -142,7 +143,8 @@ def heat_map(
     side, names = len(values), [short(name) for name, _ in blocks]
     longest = max(map(len, names))
     left = min(WIDEST, 32 + 7 * longest)
-    below = 20 if longest <= 2 else 14 + 5 * longest  # for the names of columns, which are turned if they are long
+    turned = longest > 2  # names of columns
+    below = 14 + 5 * longest if turned else 20
     field = WIDTH - left - RIGHT
     drawing, axes = canvas(field, left, below + 22)
     axes.set_axis_off()  # words are as good as ticks here, and cost a third
@@ -152,14 +154,15 @@ def heat_map(
     middles = np.cumsum(sizes) - sizes / 2
     point = side / field  # in the map's own units
     quiet: dict[str, Any] = {"size": 11, "color": LIGHT["quiet"]}
-    turned: dict[str, Any] = {"ha": "right", "rotation": 45, "rotation_mode": "anchor"}
+    slant: dict[str, Any] = {"ha": "right", "rotation": 45, "rotation_mode": "anchor"} if turned else {"ha": "center"}
     for i in thinned(range(len(names)), NAMED):
         axes.text(-6 * point, middles[i], names[i], ha="right", va="center_baseline", **quiet)
-        axes.text(middles[i], side + 14 * point, names[i], **quiet, **(turned if longest > 2 else {"ha": "center"}))
+        axes.text(middles[i], side + (10 if turned else 14) * point, names[i], **slant, **quiet)
     for i, row in enumerate(words or ()):
         for j, word in enumerate(row):
-            ink = "#ffffff" if shades[i, j] > DARK_ENOUGH else LIGHT["ink"]
-            axes.text(j + 0.5, i + 0.5, word, ha="center", va="center_baseline", size=11, color=ink)
+            if word:
+                ink = "#ffffff" if shades[i, j] > DARK_ENOUGH else LIGHT["ink"]
+                axes.text(j + 0.5, i + 0.5, word, ha="center", va="center_baseline", size=11, color=ink)
     # a line below: what the columns are, and the key of shades
     foot, end = side + (below + 16) * point, side - 12 * point
     key = _shaded(np.linspace(0, 1, 96)[None] ** (0.5 if root else 1))

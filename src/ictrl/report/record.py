@@ -18,7 +18,8 @@ from ictrl.experiment.run import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
-from ictrl.methods.base import LEARNERS, Draws, KeepsMoments, Learner
+from ictrl.methods.base import LEARNERS, Learner
+from ictrl.methods.capabilities import Draws, KeepsMoments
 from ictrl.report.words import printable
 
 Sheet = dict[int, UInt8[Tensor, "_ shown side side"]]

@@ -12,7 +12,10 @@ GAP = 2  # white pixels between pictures
 
 
 def contact_sheet(rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> bytes:
-    """A PNG of pictures in rows, a tensor each. Of more than three channels the first three are shown, of two one."""
+    """A PNG file of pictures in rows, one tensor per row.
+
+    One channel is shown as grey and three as colours; of other numbers the first three, and of two the first.
+    """
     from PIL import Image
 
     _, channels, height, width = rows[0].shape

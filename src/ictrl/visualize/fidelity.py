@@ -1,13 +1,14 @@
-"""How real what a learner draws looks: Fréchet distances in the features of a judge.
+"""How real a learner's drawings look: Fréchet distances in the features of a judge.
 
-Three sets of images are compared with the same training images, class by class equally many of each:
+Three sets of images are compared with the same training images, equally many of each class in each set:
 
-- *test images*: real ones, so that theirs is the least distance to be expected, the floor of the measure;
-- *reconstructions* of these very test images: perfect ones would come out at the floor;
+- *test images*: real ones, so that their distance is the least to be expected, the floor of the measure;
+- *reconstructions* of these very test images: perfect ones would reach the floor;
 - *samples* drawn from memory.
 
-A Fréchet distance from few images is too large, by an amount that depends on their number and on the judge. So every
-number stands beside a floor from equally many images, and one class alone is measured only if it has enough of them.
+A Fréchet distance estimated from few images is too large, by an amount that depends on their number and on the judge.
+So every distance stands beside a floor from equally many images, and a class is measured by itself only if it has
+enough of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +23,13 @@ from torch import Tensor
 from ictrl.data import Task
 from ictrl.data.streams import choose
 from ictrl.errors import InputError
-from ictrl.methods.base import Draws, Learner, ask
+from ictrl.methods.base import Learner
+from ictrl.methods.capabilities import Draws, ask
 from ictrl.methods.inputs import whole_number
 from ictrl.theory.metrics import frechet_distance, inception_score
 from ictrl.visualize.judges import Inception, Judge, look
 
-ENOUGH = 200  # images of a class, to measure it alone
+ENOUGH = 200  # images of a class, to measure it by itself
 SETS = ("test images", "reconstructions", "samples")
 CHOICE = 20260102  # seed of which images are chosen, where there are more than needed
 SPLITS = 10  # of the Inception score, as it is always computed
@@ -38,16 +40,18 @@ class Comparison:
     """Distances of each set to the training images."""
 
     images: int
-    """in each set, and training images"""
+    """number of images in each set, and of training images"""
     distances: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Fidelity:
+    """Distances over all classes and by class."""
+
     distance: str
     """what the distance is called: it depends on the judge"""
     features: int
-    """of the judge"""
+    """number of features that the judge gives"""
     overall: Comparison
     by_class: dict[int, Comparison]
     """of the classes that have enough images"""

@@ -1,9 +1,9 @@
-"""What a learner can draw beside samples: walks through a class, ways between two images, images on its directions.
+"""What a learner can draw besides samples: walks through a class, paths between two images, images near a direction.
 
-All of it goes through the feature space. Features have unit length, so ways lead over the sphere: a point off it is no
-image's feature, and is brought back to it before it is decoded.
+All of it goes through feature space. Features have unit length, so paths follow the sphere: a point off the sphere is
+no image's feature, and is projected back onto it before it is decoded.
 
-Two sets of directions belong to a class, both computed from its stored mean and covariance:
+A class has two sets of directions, both computed from its stored mean and covariance:
 
 - its *principal directions* (Algorithm 1), along which memory samples: eigenvectors of the second moment around 0. The
   first often points at the mean, because the class lies there;
@@ -18,11 +18,11 @@ from torch.nn.functional import normalize
 
 from ictrl.errors import InputError
 from ictrl.memory.store import ClassMemory
-from ictrl.methods.base import DrawsFeatures
+from ictrl.methods.capabilities import DrawsFeatures
 from ictrl.methods.inputs import whole_number
 from ictrl.theory.statistics import spectrum
 
-OPPOSITE = 1e-3  # radians short of half a circle: between such features every great circle is as good as any other
+OPPOSITE = 1e-3  # radians short of half a circle: between nearly opposite features no great circle is the shortest
 
 
 def walk(
@@ -58,7 +58,7 @@ def interpolate(
 def nearest(
     learner: DrawsFeatures, images: UInt8[Tensor, "n c h w"], label: int, direction: int, n: int = 5
 ) -> Int[Tensor, " n"]:
-    """Positions of the images whose features lie nearest to a principal direction of a class, the nearest first.
+    """Indices of the images whose features lie nearest to a principal direction of a class, the nearest first.
 
     As in the paper's figures. It needs images of the class: the learner keeps none. Nearness is the absolute
     projection, as in Algorithm 1: −v is as much a principal direction as v.
@@ -97,10 +97,10 @@ def great_circle(start: Float[Tensor, " d"], end: Float[Tensor, " d"], steps: in
             [0.8944, 0.4472],
             [0.6000, 0.8000]])
     """
-    across = end - (start @ end) * start  # what the end has that the start has not
+    across = end - (start @ end) * start  # the part of the end that is orthogonal to the start
     angle = torch.atan2(across.norm(), start @ end)  # precise where arccos is not: near 0 and near π
     if angle > torch.pi - OPPOSITE:
-        raise InputError("Expected images whose features are not opposite but got such: choose another of the two.")
+        raise InputError("Expected images whose features are not opposite but theirs are: choose another of the two.")
     turned = torch.linspace(0, 1, steps, dtype=start.dtype, device=start.device)[:, None] * angle
     return turned.cos() * start + turned.sin() * normalize(across, dim=0)
 

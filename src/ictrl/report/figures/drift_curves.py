@@ -4,53 +4,41 @@ from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import Curve, line_chart
 from ictrl.report.record import RunRecord
 
+MEANS = (
+    "Distance between the stored mean of each class (thin) and the mean of its images under the encoder as it is; "
+    "features have length 1."
+)
+SUBSPACES = (
+    "Affinity between the subspace that is stored of each class (thin) and that of its images under the encoder as it "
+    "is: 1 if it has not moved."
+)
+
 
 @figure(section="structure", order=40)
 def drift_means(run: RunRecord) -> Figure | None:
     """Distance between stored and true class means; None where drift was not measured."""
-    if run.results.drift is None:
-        return None
-    return _drawn(
-        run,
-        run.results.drift.classes,
-        run.results.drift.mean,
-        "Drift of class means",
-        "Distance between the stored mean of each class (thin) and the mean of its images under the encoder as it is; "
-        "features have length 1.",
-        "distance",
-    )
+    return _drawn(run, "mean", "Drift of class means", MEANS, "distance")
 
 
 @figure(section="structure", order=50)
 def drift_subspaces(run: RunRecord) -> Figure | None:
     """Affinity between stored and true class subspaces; None where drift was not measured."""
-    if run.results.drift is None:
-        return None
-    return _drawn(
-        run,
-        run.results.drift.classes,
-        run.results.drift.affinity,
-        "Drift of class subspaces",
-        "Affinity between the subspace that is stored of each class (thin) and that of its images under the encoder as "
-        "it is: 1 if it has not moved.",
-        "affinity",
-        (0.0, 1.0),
-    )
+    return _drawn(run, "affinity", "Drift of class subspaces", SUBSPACES, "affinity", (0.0, 1.0))
 
 
 def _drawn(
     run: RunRecord,
-    classes: list[int],
-    rows: list[list[float | None]],
+    part: str,
     title: str,
     caption: str,
     y_label: str,
     y_range: tuple[float, float] | None = None,
 ) -> Figure | None:
-    """A faint curve per class and their mean; None where every entry is missing."""
+    """A faint curve per class and their mean, of one part of the measured drift."""
+    drift = run.results.drift
     found = {
         label: points
-        for label, column in zip(classes, zip(*rows))
+        for label, column in (zip(drift.classes, zip(*getattr(drift, part))) if drift else ())
         if (points := [(t, value) for t, value in enumerate(column, start=1) if value is not None])
     }
     if not found:

@@ -1,7 +1,7 @@
 """What memory replays of each class."""
 
 from ictrl.experiment.sheets import MOST
-from ictrl.methods.base import Draws
+from ictrl.methods.capabilities import Draws
 from ictrl.report.catalogue import figure
 from ictrl.report.record import RunRecord
 from ictrl.report.thumbnails import Cell, PictureTable, tiled

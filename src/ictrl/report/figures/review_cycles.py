@@ -28,7 +28,7 @@ def review(run: RunRecord) -> Figure | None:
     told = "; ".join(f"{name} from {cycles[0][name]:.3f} to {cycles[-1][name]:.3f}" for name in protocols)
     held = run.review["distillation"]
     return Figure(
-        "Review",
+        "Accuracy after each cycle",
         "Accuracy over all classes after each cycle of review, in which every class is seen once more, "
         f"{'with' if run.review.get('with_labels') else 'without'} labels"
         + (f" and with {held:g} times the recipe's distillation" if held != 1 else "")

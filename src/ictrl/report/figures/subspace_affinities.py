@@ -1,6 +1,7 @@
 """How far the subspaces of every two classes lie within each other."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ictrl.memory.compensation import leading_components
@@ -46,7 +47,8 @@ def class_affinities(memory: Memory) -> tuple[list[int], NDArray[np.float64], in
     q = leading_components(moments.means.shape[1])
     ascending = moments.labels.tolist()
     bases = moments.leading_bases(q)[[ascending.index(label) for label in labels]]  # (k, d, q)
-    return labels, subspace_affinity(bases[:, None], bases[None]).double().numpy(), q
+    pairs = torch.broadcast_tensors(bases[:, None], bases[None])  # (k, k, d, q) both
+    return labels, subspace_affinity(*pairs).double().numpy(), q
 
 
 def _written(value: float) -> str:

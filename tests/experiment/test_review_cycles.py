@@ -2,37 +2,28 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_support import quick, tensors
 
-from ictrl import ICTRL, InputError, load_recipe
+from ictrl import ICTRL, InputError, Results, load_learner, run
 from ictrl.cli import main
-from ictrl.config import GameConfig, MemoryConfig, NetworkConfig
-from ictrl.experiment.run import Stopped, run
 from ictrl.experiment.review import Listener, Manner, review
+from ictrl.experiment.run import Stopped
 from ictrl.methods.storage import LEARNER, read_stored
 
 DOUBTFUL = Manner(doubtful=True)
+SHORT = {"first": {"epochs": 2}, "later": {"epochs": 1}}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A run of five tasks on a fraction of the digits, and one that learned the same classes at once."""
+    """A run of three tasks on a fraction of the digits, and one that learned the same classes at once."""
     root = tmp_path_factory.mktemp("finished")
-    recipe = load_recipe("digits")
-    recipe = replace(
-        recipe,
-        device="cpu",
-        network=NetworkConfig(image_size=8, channels=1, width=4, feature_dim=16),
-        memory=MemoryConfig(directions=3, neighbours=5, samples=4, transport=True),
-        game=GameConfig(epochs=2, first_epochs=2, batch=20, first_batch=20, learning_rate=1e-3, averaged=0.0),
-        data=replace(recipe.data, limit=16),
-    )
-    run(recipe, root / "run")
-    run(replace(recipe, data=replace(recipe.data, tasks=1)), root / "joint")
+    run(quick(method=SHORT), root / "run")
+    run(quick(method=SHORT, stream={"tasks": 1}), root / "joint")
     return {"run": root / "run", "joint": root / "joint"}
 
 
@@ -41,23 +32,21 @@ def out(finished: dict[str, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished["run"], tmp_path / "run"))
 
 
-def tensors(out: Path) -> dict[str, bytes]:
-    stored = read_stored(out / "review" / "learner.safetensors", LEARNER)
-    return {name: tensor.numpy().tobytes() for name, tensor in stored.tensors.items()}
+def reviewed(out: Path) -> dict[str, bytes]:
+    """Every number of the learner that a review has left."""
+    return tensors(out / "review" / "learner.safetensors")
 
 
 def test_every_cycle_is_measured_under_both_protocols(out: Path, finished: dict[str, Path]) -> None:
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
     found = review(out, 2, DOUBTFUL, joint=finished["joint"])
     assert found == json.loads((out / "review.json").read_text())
-    assert found["recipe"]["data"]["root"] is None  # it may be published
+    assert found["recipe"]["stream"]["root"] is None  # it may be published
     assert [entry["cycle"] for entry in found["cycles"]] == [0, 1, 2]
-    results = json.loads((out / "results.json").read_text())
+    alone, joint = (Results.read(finished[name] / "results.json").protocols for name in ("run", "joint"))
     for protocol in ("memory", "reencoded"):
-        assert found["cycles"][0][protocol] == results[protocol]["last"]
-        assert (
-            found["joint"][protocol] == json.loads((finished["joint"] / "results.json").read_text())[protocol]["last"]
-        )
+        assert found["cycles"][0][protocol] == alone[protocol].last
+        assert found["joint"][protocol] == joint[protocol].last
     assert found["cycles"][0]["recognised"] is None
     for entry in found["cycles"][1:]:
         assert [seen["label"] for seen in entry["classes"]] == list(range(10))
@@ -93,7 +82,7 @@ def test_stopping_again_and_again_changes_nothing(out: Path, tmp_path: Path) -> 
         except Stopped:
             stops += 1
     assert stops == 2
-    assert tensors(out) == tensors(whole)
+    assert reviewed(out) == reviewed(whole)
     assert (out / "review.json").read_text() == (whole / "review.json").read_text()
 
 
@@ -109,7 +98,7 @@ def test_a_review_that_is_killed_within_a_class_goes_on_before_it(out: Path, tmp
     with pytest.raises(KeyboardInterrupt):
         review(out, 1, DOUBTFUL, listener=Killed())
     review(out, 1, DOUBTFUL)
-    assert tensors(out) == tensors(whole)
+    assert reviewed(out) == reviewed(whole)
 
 
 def test_more_cycles_go_on_from_those_done(out: Path, tmp_path: Path) -> None:
@@ -117,24 +106,28 @@ def test_more_cycles_go_on_from_those_done(out: Path, tmp_path: Path) -> None:
     review(whole, 2, DOUBTFUL)
     review(out, 1, DOUBTFUL)
     review(out, 2, DOUBTFUL)
-    assert tensors(out) == tensors(whole)
+    assert reviewed(out) == reviewed(whole)
     again = review(out, 1, DOUBTFUL)  # fewer than are done: nothing to do
     assert len(again["cycles"]) == 3
 
 
-def test_epochs_and_anchors_are_those_asked_for(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_and_distillation_are_those_asked_for(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, float]] = []
-    real = ICTRL.review
+    real = ICTRL.play
 
-    def watched(self: ICTRL, *arguments: Any, **options: Any) -> Any:
-        seen.append((self.recipe.game.epochs, self.recipe.anchors.replayed))
-        return real(self, *arguments, **options)
+    def watched(self: ICTRL, X: Any, y: Any, others: Any, stage: Any, *rest: Any) -> Any:
+        seen.append((stage.epochs, stage.weights.distill_replayed))
+        return real(self, X, y, others, stage, *rest)
 
-    monkeypatch.setattr(ICTRL, "review", watched)
-    held = load_recipe("digits").anchors.replayed
-    review(out, 1, Manner(doubtful=True, epochs=1, anchors=0.5))
-    review(out, 2, Manner(doubtful=True, epochs=1, anchors=0.5))  # not halved again
-    assert seen == [(1, 0.5 * held)] * 20
+    monkeypatch.setattr(ICTRL, "play", watched)
+    manner = Manner(doubtful=True, epochs=2, distillation=0.5)
+    review(out, 1, manner)
+    review(out, 2, manner)  # not halved again
+    assert seen == [(2, 0.5 * 50.0)] * 20
+    assert (
+        load_learner(out / "review" / "learner.safetensors").recipe
+        == load_learner(out / "checkpoint" / "after-task-003.safetensors").recipe
+    )  # the manner is none of the recipe's business
 
 
 def test_labels_leave_nothing_to_doubt(out: Path) -> None:
@@ -146,13 +139,13 @@ def test_labels_leave_nothing_to_doubt(out: Path) -> None:
 
 def test_a_review_with_labels_and_one_without_stand_side_by_side(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     review(out, 1, DOUBTFUL)
-    untold = tensors(out)
+    untold = reviewed(out)
     assert main(["review", str(out), "--with-labels"]) == 0
     assert "recognised" not in (output := capsys.readouterr().out)
-    assert f'ICTRL.load("{out}/review-with-labels/learner.safetensors")' in output
+    assert f'load_learner("{out}/review-with-labels/learner.safetensors")' in output
     assert json.loads((out / "review-with-labels.json").read_text())["with_labels"]
     assert not json.loads((out / "review.json").read_text())["with_labels"]
-    assert tensors(out) == untold
+    assert reviewed(out) == untold
 
 
 def test_doubtful_classes_are_left_and_named(
@@ -168,7 +161,7 @@ def test_doubtful_classes_are_left_and_named(
         assert seen["changed"] is None
         assert f"cycle 1, class {seen['label']}: left as it was, {seen['reason']}" in output
     assert f"after 1 cycle: accuracy memory {entry['memory']:.3f}, reencoded {entry['reencoded']:.3f}" in output
-    assert f'ICTRL.load("{out}/review/learner.safetensors")' in output
+    assert f'load_learner("{out}/review/learner.safetensors")' in output
 
 
 def test_classes_with_too_few_images_are_not_counted_as_mistaken(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,9 +186,11 @@ def test_wrong_inputs_are_one_line(
     review(out, 1, Manner(merge=True))
     assert "was begun but merge was True and is False: use the same" in refused(str(out))
     assert "Expected at least 1 epoch but got 0" in refused(str(out), "--epochs", "0")
-    assert "Expected anchors to be at least 0 times the recipe's but got -1.0" in refused(str(out), "--anchors", "-1")
+    assert "Expected distillation to be at least 0 times the recipe's but got -1.0" in refused(
+        str(out), "--distillation", "-1"
+    )
     unfinished = Path(shutil.copytree(finished["run"], tmp_path / "unfinished"))
-    (unfinished / "checkpoint" / "after-task-005.safetensors").unlink()
+    (unfinished / "checkpoint" / "after-task-003.safetensors").unlink()
     assert "Expected a finished run but" in refused(str(unfinished))
 
 
@@ -214,3 +209,30 @@ def test_a_review_that_does_harm_says_so(
     monkeypatch.setattr("ictrl.cli.review.review", lambda *_, **__: {"cycles": cycles, "joint": None})
     assert main(["review", str(out)]) == 0
     assert ("fell from 0.800 to 0.500" in capsys.readouterr().err) == warned
+
+
+def test_a_method_that_cannot_review_is_told_so_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for method in ("finetune", "frozen"):
+        out = tmp_path / method
+        run(quick(method, stream={"tasks": 1}, method={"first": {"epochs": 1}}), out)
+        with pytest.raises(InputError, match=f"^Expected a method that can review but {method} cannot.$"):
+            review(out, 1, DOUBTFUL)
+        assert main(["review", str(out)]) == 2
+        assert capsys.readouterr().err == f"error: Expected a method that can review but {method} cannot.\n"
+        assert not (out / "review.json").exists()
+
+
+def test_a_review_begun_by_version_0_1_goes_on(out: Path, tmp_path: Path) -> None:
+    """What distillation is now was called anchors then."""
+    whole = Path(shutil.copytree(out, tmp_path / "whole"))
+    review(whole, 2, DOUBTFUL)
+    review(out, 1, DOUBTFUL)
+    saved = out / "review" / "learner.safetensors"
+    learner, notes = load_learner(saved), read_stored(saved, LEARNER).notes
+    progress = json.loads(notes["review"])
+    progress["manner"]["anchors"] = progress["manner"].pop("distillation")
+    learner.save(saved, {**notes, "review": json.dumps(progress)})
+    found = review(out, 2, DOUBTFUL)
+    assert found["distillation"] == 1.0
+    assert "anchors" not in found
+    assert reviewed(out) == reviewed(whole)

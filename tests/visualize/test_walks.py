@@ -10,8 +10,8 @@ from support import pictures
 from torch import Tensor
 
 from ictrl import ICTRL, InputError
-from ictrl.visualize.walks import great_circle, interpolate, nearest, principal_directions, variation, walk
 from ictrl.memory.store import form_class_memory
+from ictrl.visualize.walks import great_circle, interpolate, nearest, principal_directions, variation, walk
 
 
 def features(n: int = 40, d: int = 6) -> Tensor:

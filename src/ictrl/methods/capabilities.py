@@ -1,0 +1,76 @@
+"""Capabilities: what some learners can do besides learning and predicting.
+
+Evaluation, report and command line ask for them (`isinstance(learner, Draws)`, `ask(learner, Draws, "draw")`) and do
+without where a method has them not; no one asks which method it is.
+"""
+
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ictrl.errors import InputError
+from ictrl.memory.classifiers import Classifier
+from ictrl.memory.store import ClassMemory, Memory
+from ictrl.methods.base import Learner
+from ictrl.methods.inputs import Images
+from ictrl.theory.statistics import Moments
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Draws images: of a class from memory, and of images that it is shown."""
+
+    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]: ...
+
+    def reconstruct(self, images: Images) -> Images: ...
+
+
+@runtime_checkable
+class DrawsFeatures(Protocol):
+    """Draws the image of any point of its feature space, and remembers where each class lies there."""
+
+    def recall(self, label: int) -> ClassMemory: ...
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
+
+    def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]: ...
+
+
+@runtime_checkable
+class Replays(Protocol):
+    """Replays old classes from memory, and can say how faithfully."""
+
+    def replay_recognised(self) -> float: ...
+
+
+@runtime_checkable
+class KeepsMoments(Protocol):
+    """Keeps statistics of every class in a feature space, and classifies by them."""
+
+    def class_memory(self) -> Memory: ...
+
+    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]: ...
+
+    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]: ...
+
+    def classifier_of(self, moments: Moments) -> Classifier: ...
+
+
+@runtime_checkable
+class Reviews(Protocol):
+    """Learns a class again from unlabelled images."""
+
+    def review(self, images: Tensor | NDArray[Any], **how: Any) -> Any: ...
+
+
+Capability = TypeVar("Capability")
+
+
+def ask(learner: object, capability: type[Capability], purpose: str) -> Capability:
+    """The learner, if it has a capability; otherwise a line that says what its method cannot do."""
+    if isinstance(learner, capability):
+        return learner
+    name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
+    raise InputError(f"Expected a method that can {purpose} but {name} cannot.")

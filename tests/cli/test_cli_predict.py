@@ -1,0 +1,189 @@
+"""`ictrl predict`: own pictures that were learned in two tasks, and digits by a linear head."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cli_support import COLOURS, NEWEST, Ran
+from PIL import Image
+from support import call
+from torch import Tensor
+
+import ictrl
+from ictrl import ICTRL
+from ictrl.cli.predict import as_json, classify, print_predictions
+from ictrl.config import StreamConfig
+from ictrl.data import load_dataset
+
+
+def test_predict_prints_a_table(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("predict", own_run, "red.png", "blue.png", "green.png", "--device", "cpu") == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["picture", "class", "residual", "runner-up", "residual"]
+    cells = [row.split() for row in rows]
+    assert [row[:2] for row in cells] == [["red.png", "red"], ["blue.png", "blue"], ["green.png", "green"]]
+    for _, nearest, residual, runner_up, further in cells:
+        assert runner_up in set(COLOURS) - {nearest}
+        assert 0 <= float(residual) <= float(further) <= 4
+
+
+def test_predict_prints_json(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("predict", own_run, "green.png", "--json", "--device", "cpu") == 0
+    (prediction,) = json.loads(capsys.readouterr().out)
+    assert {key: prediction[key] for key in ("file", "label", "class")} == {
+        "file": "green.png",
+        "label": 1,
+        "class": "green",
+    }
+    residuals = [entry["residual"] for entry in prediction["residuals"]]
+    assert residuals == sorted(residuals)
+    assert prediction["residuals"][0]["class"] == "green"
+    assert {entry["label"]: entry["class"] for entry in prediction["residuals"]} == dict(enumerate(COLOURS))
+
+
+def test_a_learner_file_serves_too(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(own_run / NEWEST, "mine.safetensors")
+    ICTRL.load(own_run / NEWEST, device="cpu").save("nameless.safetensors")
+    for file, expected in {"mine": "red", "nameless": "2"}.items():
+        assert call("predict", f"{file}.safetensors", "red.png", "--device", "cpu") == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["red.png", expected]
+
+
+def test_a_damaged_checkpoint_is_passed_over(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(own_run, "damaged")
+    newest = Path("damaged") / NEWEST
+    newest.write_bytes(newest.read_bytes()[:-1] + b"!")
+    assert call("predict", "damaged", "blue.png", "--device", "cpu") == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(
+        "warning: Expected a saved learner but damaged/checkpoint/after-task-002.safetensors"
+    )
+    assert captured.out.splitlines()[1].split()[:2] == ["blue.png", "blue"]
+    assert "red" not in captured.out  # which was learned in the second task
+
+
+def test_what_cannot_be_read_is_named_after_the_others(
+    own_run: Path, own_pictures: Path, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(own_pictures / "red" / "notes.png", "[notes].png")
+    (new / "folder").mkdir()
+    files = ["[notes].png", "red.png", "folder", "gone.png", "blue.png"]
+    assert call("predict", own_run, *files, "--device", "cpu") == 2
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()] == ["picture", "red.png", "blue.png"]
+    assert captured.err == (
+        "error: Expected pictures but could not read 3 of 5: [notes].png (it is in no known picture format), folder "
+        "(a folder: name the pictures in it, such as folder/*), gone.png (there is no such file).\n"
+    )
+    assert call("predict", own_run, "gone.png", "--json", "--device", "cpu") == 2
+    assert capsys.readouterr().out == "[]\n"
+
+
+def test_a_cut_off_picture_is_named(own_run: Path, own_pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("predict", own_run, own_pictures / "blue" / "broken.jpg", "--device", "cpu") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(
+        f"error: Expected pictures but could not read 1 of 1: {own_pictures}/blue/broken.jpg ("
+    )
+
+
+def test_names_with_brackets_and_long_paths_are_printed_whole(
+    own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = new / ("long" * 30) / "[bold] red.png"
+    deep.parent.mkdir()
+    shutil.copy("red.png", deep)
+    assert call("predict", own_run, deep, "--device", "cpu") == 0
+    assert str(deep) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "RUN"], "error: Expected at least one picture but got none: name the files after the run."),
+        (["predict", "none", "red.png"], "error: Expected a run folder but none is not there: `ictrl run` makes one"),
+        (["predict", ".", "red.png"], "error: Expected a run folder but . has no config.toml"),
+        (["predict", "red.png", "red.png"], "error: Expected a saved learner but red.png is cut short or of another"),
+        (["predict", "RUN", "red.png", "--device", "cuda:99"], "error: Expected a device of this machine (auto, cpu"),
+        (["predict"], "RUN"),
+    ],
+)
+def test_a_users_mistake_exits_with_2_and_one_line(
+    arguments: list[str], message: str, own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(new.iterdir())
+    assert call(*(own_run if argument == "RUN" else argument for argument in arguments)) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+    assert sorted(new.iterdir()) == before  # nothing was written
+    if captured.err.startswith("error:"):
+        assert captured.err.count("\n") == 1
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, parts in {
+        ("--help",): ["predict", "Say which class each picture shows"],
+        ("predict", "--help"): ["Examples:", "ictrl predict runs/mine holiday/*.jpg --json", "IMAGE…", "--device"],
+    }.items():
+        assert call(*arguments) == 0
+        output = capsys.readouterr().out
+        assert all(part in output for part in parts)
+
+
+@pytest.fixture
+def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Two test images, which are also the files 0.png and 1.png where one stands."""
+    images = load_dataset(StreamConfig(dataset="digits", limit=12), image_size=8, channels=1).test_images[:2]
+    for number, image in enumerate(images):
+        Image.fromarray(image[0].numpy()).save(tmp_path / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    return images
+
+
+@pytest.mark.parametrize("recipe", ["finetune-digits", "joint-digits"])
+def test_a_linear_head_predicts_by_negative_log_probabilities(
+    recipe: str, ran: Callable[[str], Ran], digits: Tensor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ran(recipe).folder
+    capsys.readouterr()
+    scores = ictrl.load_learner(run / NEWEST, device="cpu").scores(digits)
+    ranked = scores.argsort(descending=True).tolist()
+    assert call("predict", run, "0.png", "1.png", "--device", "cpu") == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["picture", "class", "residual", "runner-up", "residual"]
+    assert [row.split() for row in rows] == [
+        [f"{i}.png", str(first), f"{-scores[i, first]:.4f}", str(second), f"{-scores[i, second]:.4f}"]
+        for i, (first, second, *_) in enumerate(ranked)
+    ]
+    assert call("predict", run, "0.png", "1.png", "--json", "--device", "cpu") == 0
+    predictions = json.loads(capsys.readouterr().out)
+    assert [prediction["file"] for prediction in predictions] == ["0.png", "1.png"]
+    for i, prediction in enumerate(predictions):
+        assert (prediction["label"], prediction["class"]) == (ranked[i][0], str(ranked[i][0]))
+        assert [entry["label"] for entry in prediction["residuals"]] == ranked[i]
+        probabilities = [math.exp(-entry["residual"]) for entry in prediction["residuals"]]
+        assert sum(probabilities) == pytest.approx(1, abs=1e-4)
+
+
+def test_certainty_has_a_residual_of_0_without_a_sign(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log of a probability of 1 is 0, and minus that would print as -0.0000."""
+
+    class Certain:
+        classes_ = np.array([4, 7])
+
+        def scores(self, images: Tensor) -> Tensor:
+            return torch.tensor([[0.0, -3.0]])
+
+    learner: Any = Certain()
+    (prediction,) = classify(learner, {Path("a.png"): torch.zeros(1, 8, 8, dtype=torch.uint8)})
+    print_predictions([prediction], {4: "four", 7: "seven"})
+    assert capsys.readouterr().out.splitlines()[1].split() == ["a.png", "four", "0.0000", "seven", "3.0000"]
+    assert '"residual": 0.0' in json.dumps(as_json(prediction, {4: "four", 7: "seven"}))

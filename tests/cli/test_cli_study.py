@@ -1,0 +1,63 @@
+"""`ictrl study` with several methods side by side."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import call
+
+SMALL = "network = { image_size = 8, width = 8, feature_dim = 16 }"
+STUDY = f"""description = "Methods on few digits"
+settings.stream = {{ tasks = 2, limit = 6 }}
+settings.run.device = "cpu"
+settings.method.{SMALL}
+
+[[lines]]
+label = "i-CTRL"
+recipe = "digits"
+settings.method.first.epochs = 1
+settings.method.later.epochs = 1
+settings.method.memory.neighbours = 4
+
+[[lines]]
+label = "finetune"
+recipe = "finetune-digits"
+settings.method.first.epochs = 1
+settings.method.later.epochs = 1
+
+[[lines]]
+label = "joint"
+recipe = "joint-digits"
+settings.method.stage.epochs = 1
+"""
+
+
+def test_a_study_of_several_methods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "methods.toml").write_text(STUDY)
+    assert call("study", "methods.toml", "--publish", "published") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["Methods on few digits", "Runs: 3, still to be done: 3; written to runs/studies/methods."]
+    ended = [line.partition(":") for line in printed if "-seed0: " in line]
+    assert [(name, rest.count("memory"), rest.count("reencoded")) for name, _, rest in ended] == [
+        ("i-ctrl-seed0", 1, 1),
+        ("finetune-seed0", 1, 0),
+        ("joint-seed0", 1, 0),
+    ]
+    header, _, *rows = printed[-5:]
+    columns = [cell.strip() for cell in header.strip("|").split("|")]
+    table = {row.split("|")[1].strip(): [cell.strip() for cell in row.strip("|").split("|")] for row in rows}
+    for label, known in {"i-CTRL": True, "finetune": False, "joint": False}.items():
+        cells = dict(zip(columns, table[label]))
+        assert cells["memory"] != ""
+        assert [cells[name] != "" for name in ("reencoded", "untrained", "replay")] == [known] * 3
+    published = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "published" / "methods").iterdir()}
+    assert {name: table["recipe"]["method"]["name"] for name, table in published.items()} == {
+        "i-ctrl-seed0": "ictrl",
+        "finetune-seed0": "finetune",
+        "joint-seed0": "joint",
+    }
+    assert call("study", "methods.toml", "--only", "joint") == 0
+    assert "Runs: 1, still to be done: 0; " in capsys.readouterr().out

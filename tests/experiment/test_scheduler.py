@@ -1,0 +1,156 @@
+"""Studies do each run once, share what is the same, go on where they were, and leave nobody behind."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_support import newest, tensors, timeless
+from study_support import EPOCHS, TOML, write_study
+
+from ictrl import EpochReport, InputError
+from ictrl.experiment.run import Listener, Stopped, run
+from ictrl.experiment.run_folder import RunFolder
+from ictrl.experiment.scheduler import carry_out
+from ictrl.experiment.study import Planned, Study, plan
+from ictrl.recipes.tables import recipe_with
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return write_study(tmp_path)
+
+
+class Counting(Listener):
+    """Which tasks were learned in each run."""
+
+    def __init__(self, learned: list[int]) -> None:
+        self.tasks = learned
+
+    def on_task(self, index: int, total: int, task: Any) -> None:
+        self.tasks.append(index)
+
+
+def test_a_shared_first_task_changes_nothing(study: Study, tmp_path: Path) -> None:
+    learned: dict[str, list[int]] = {}
+
+    def listener(item: Planned) -> Listener:
+        return Counting(learned.setdefault(item.folder.name, []))
+
+    out = tmp_path / "out"
+    planned = plan(study, out)
+    carry_out(study, planned, out, listener=listener)
+    assert learned == {"lambda-3-seed0": [0, 1, 2], "lambda-3-seed1": [0, 1, 2], "lambda-10-seed0": [1, 2]}
+    alone, shared = run(planned[2].recipe, tmp_path / "alone").results, planned[2].results
+    assert shared is not None
+    assert timeless(shared) == timeless(alone)
+    assert newest(planned[2].folder).name == "after-task-003.safetensors"
+    assert tensors(newest(planned[2].folder)) == tensors(newest(tmp_path / "alone"))
+    logs = [(folder / "metrics.jsonl").read_text() for folder in (tmp_path / "alone", planned[2].folder)]
+    assert logs[0] == logs[1]
+
+
+def test_a_finished_study_does_nothing_and_a_stopped_one_goes_on(study: Study, tmp_path: Path) -> None:
+    out, epochs = tmp_path / "out", 0
+
+    class Stops(Listener):
+        def on_epoch(self, index: int, report: EpochReport) -> None:
+            nonlocal epochs
+            epochs += 1
+
+    planned = plan(study, out)
+    with pytest.raises(Stopped):
+        carry_out(study, planned, out, listener=lambda item: Stops(), stop=lambda: epochs == EPOCHS + 3)
+    assert [item.finished for item in planned] == [True, False, False]
+    finished: list[str] = []
+    carry_out(
+        study, planned, out, listener=lambda item: Stops(), finished=lambda item: finished.append(item.folder.name)
+    )
+    assert finished == ["lambda-3-seed1", "lambda-10-seed0"]
+    assert epochs == EPOCHS + EPOCHS + 2  # no epoch was played twice, and one first task was shared
+    carry_out(study, planned, out, listener=lambda item: Stops())
+    assert epochs == EPOCHS + EPOCHS + 2
+
+
+def test_several_runs_at_once_give_the_same_and_one_that_fails_holds_up_no_other(study: Study, tmp_path: Path) -> None:
+    """The line in the midst cannot be run: there is no such number of tasks."""
+    one, other = study.lines
+    impossible = {"stream": {"task_sizes": [], "tasks": 11}}
+    wrong = replace(one, label="wrong", recipe=recipe_with(one.recipe, impossible))
+    study = replace(study, lines=(one, wrong, other))
+    found = []
+    for jobs in (1, 2):
+        out, failed = tmp_path / f"jobs{jobs}", list[str]()
+        planned = plan(study, out, seeds=[0])
+        with pytest.raises(InputError, match=r"1 of 3 did not\. wrong-seed0: Expected a number of tasks that divides"):
+            carry_out(study, planned, out, jobs=jobs, failed=lambda item, _, to=failed: to.append(item.folder.name))
+        assert failed == ["wrong-seed0"]
+        assert [item.finished for item in planned] == [True, False, True]
+        text = (out / "table.md").read_text()
+        assert "λ = 3" in text
+        assert "λ = 10" in text
+        found.append([(results.memory, results.reencoded) for item in planned if (results := item.results)])
+    assert len(found[0]) == 2
+    assert found[0] == found[1]
+
+
+def test_several_at_once_wait_for_a_first_task_alone_and_stop_in_the_midst_of_theirs(
+    study: Study, tmp_path: Path
+) -> None:
+    changed = {"method": {"later": {"epochs": 10**6}}}
+    endless = replace(study, lines=tuple(replace(x, recipe=recipe_with(x.recipe, changed)) for x in study.lines))
+    planned = plan(endless, tmp_path / "out", seeds=[0])
+
+    def both_in_their_second_task() -> bool:
+        logs = [item.folder / "metrics.jsonl" for item in planned]
+        return all(log.exists() and '"task": 2' in log.read_text() for log in logs)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(endless, planned, tmp_path / "out", jobs=2, stop=both_in_their_second_task)
+    for item in planned:
+        with RunFolder.reopen(item.folder) as folder:  # no process holds it any more
+            position = folder.position()
+        assert (position.done, position.epoch) == (1, len((item.folder / "metrics.jsonl").read_text().splitlines()) - 2)
+
+
+def test_a_study_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    write_study(tmp_path, later_epochs=10**6, text=TOML.replace("settings.method.later.epochs = 1", ""))
+    begun = [sys.executable, "-m", "ictrl", "study", "lambda.toml", "--jobs", "2", "--out", "out"]
+    with subprocess.Popen(begun, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        runs = [tmp_path / "out" / "lambda" / name for name in ("lambda-3-seed0", "lambda-3-seed1")]
+        until(lambda: all('"task": 2' in _text(folder / "metrics.jsonl") for folder in runs))
+        killed.kill()
+    until(lambda: all(_free(folder) for folder in runs))
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _free(folder: Path) -> bool:
+    """Whether no process holds the run."""
+    try:
+        with RunFolder.reopen(folder):
+            return True
+    except InputError:
+        return False
+
+
+def test_a_folder_of_another_recipe_is_refused(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = plan(study, out, seeds=[0])[:1]
+    carry_out(study, planned, out)
+    other = replace(planned[0], recipe=recipe_with(planned[0].recipe, {"method": {"later": {"epochs": 2}}}))
+    with pytest.raises(InputError, match=r"another recipe \(method.later.epochs: 1 → 2\): remove it"):
+        carry_out(study, [other], out)
