@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ictrl import Recipe, Results, load_recipe, run
-from ictrl.experiment.study import COLUMNS, Study, load_study, mean_scores, read_published, study_names, table
+from ictrl.experiment.study import Study, load_study, study_names
+from ictrl.experiment.study_table import COLUMNS, mean_scores, read_published, table
 from ictrl.methods.capabilities import Draws
 from ictrl.recipes.legacy import whole_recipe
 from ictrl.recipes.reader import by_number

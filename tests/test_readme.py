@@ -15,7 +15,8 @@ from support import call
 
 import ictrl
 from ictrl.config import StageConfig
-from ictrl.experiment.study import load_study, read_published
+from ictrl.experiment.study import load_study
+from ictrl.experiment.study_table import read_published
 from ictrl.recipes.reader import load_recipe, reached
 from ictrl.recipes.tables import recipe_to_table, recipe_with
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 from support import call
 
 from ictrl.cli.data import recipe_or_dataset
+from ictrl.data.registry import ENTRIES
 from ictrl.recipes.reader import load_recipe
 
 
@@ -196,6 +198,16 @@ def test_help_teaches(arguments: list[str], parts: list[str], capsys: pytest.Cap
     output = capsys.readouterr().out
     for part in parts:
         assert part in output
+
+
+def test_the_help_of_download_names_every_dataset_with_a_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("data", "download", "--help") == 0
+    assert "There are mnist, fashion-mnist, cifar10 and cifar100. Each comes from" in capsys.readouterr().out
+    monkeypatch.setitem(ENTRIES, "stripes", replace(ENTRIES["cifar100"], reader=lambda *_: None))  # of a script
+    assert call("data", "download", "--help") == 0
+    assert "There are mnist, fashion-mnist, cifar10, cifar100 and stripes." in capsys.readouterr().out
 
 
 def test_help_shows_the_values_of_what_was_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """`ictrl run`, of every method: what it prints, and what it leaves in its folder."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,8 +105,8 @@ def test_every_method_runs_to_its_end_and_says_so(recipe: str, ran: Callable[[st
     kept = results.kept_bytes / 1000
     expected = {
         "finetune-digits": f"Kept: 0.1 kB, {networks}",
-        "joint-digits": f"Kept: every training image ({kept:.0f} kB), {networks} Keeping them makes joint an upper bound "
-        "to compare with, not a method that does without old images.",
+        "joint-digits": f"Kept: every training image ({kept:.0f} kB), {networks} Keeping them makes joint an upper "
+        "bound to compare with, not a method that does without old images.",
     }
     moments = f"Kept: {kept:,.0f} kB of moments instead of 8 kB of images ({results.kept_bytes / 7680:.0%}), {networks}"
     assert next(said) == expected.get(recipe, moments)
@@ -175,11 +176,14 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "results.json").read_text())["recipe"]["name"] == "mine"
 
 
-def test_a_recipe_of_ones_own_for_another_method(tmp_path: Path) -> None:
+def test_a_recipe_of_ones_own_for_another_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text('base = "digits"\n[method]\nname = "finetune"\nfirst.epochs = 1\n')
     options = ["--later.epochs", "1", "--stream.limit", "4", "--device", "cpu", "--name", "bound", "--description", "x"]
-    assert call("run", *options, tmp_path / "mine.toml", "--out", tmp_path / "run") == 0
-    recipe = read_resolved(tmp_path / "run" / "config.toml")
+    assert call("run", *options, "mine.toml") == 0
+    (out,) = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"bound-\d{8}-\d{6}", out.name)
+    recipe = read_resolved(out / "config.toml")
     assert (recipe.name, recipe.description, recipe.method.name) == ("bound", "x", "finetune")
     assert (recipe.method.network.width, recipe.method.first.epochs, recipe.method.later.epochs) == (32, 1, 1)
 

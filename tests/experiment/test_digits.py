@@ -183,5 +183,5 @@ def test_a_validation_run_never_sees_the_test_images(tmp_path: Path, monkeypatch
         dataset = load_dataset(*arguments)
         return replace(dataset, test_images=torch.zeros_like(dataset.test_images))
 
-    monkeypatch.setattr("ictrl.experiment.run.load_dataset", blank)
+    monkeypatch.setattr("ictrl.experiment.run_data.load_dataset", blank)
     assert timeless(run(recipe, tmp_path / "blank").results) == timeless(results)

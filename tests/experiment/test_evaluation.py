@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import torch
 from run_support import quick
 from support import pictures
 
-from ictrl import ICTRL, Learner, Task, create_learner, tasks_from_arrays
+from ictrl import ICTRL, Learner, Results, Task, create_learner, tasks_from_arrays
 from ictrl.experiment.evaluation import (
     Measured,
     describe,
@@ -36,58 +36,70 @@ def learned(method: str = "ictrl") -> Learner[Any]:
     return learner
 
 
+class Seen(NamedTuple):
+    """A learner after two tasks, and what was measured of it after each."""
+
+    learner: ICTRL
+    half: Results
+    """after the first task"""
+    notes: dict[str, Any]
+    """what was measured by then, as a checkpoint has it"""
+    measured: Measured
+    """after both"""
+
+
 @pytest.fixture(scope="module")
-def learner() -> Learner[Any]:
-    """i-CTRL after both tasks, its memory pushed away so that the two protocols disagree."""
-    learner = learned()
-    assert isinstance(learner, ICTRL)
+def seen() -> Seen:
+    """i-CTRL, whose memory is pushed away after the second task so that the two protocols disagree."""
+    learner, measured = ICTRL(quick()), Measured(TEST_IMAGES)
+    measure_floor(learner, TASKS, measured, "untrained")
+    learner.learn(TASKS[0].images, TASKS[0].labels)
+    measure(learner, TASKS[:1], measured)
+    notes = json.loads(json.dumps(asdict(measured)))
+    half = describe(quick(), learner, measured, DATASET, TASKS)
+    learner.learn(TASKS[1].images, TASKS[1].labels)
     turn = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0))).Q
     learner.kept = learner.memory.moved(0.5 * torch.eye(16) + 0.5 * turn)
-    return learner
+    measure(learner, TASKS, measured)
+    return Seen(learner, half, notes, measured)
 
 
 def accuracy(predicted: Any, task: Task) -> float:
     return float(np.mean(np.asarray(predicted) == task.test_labels.numpy()))
 
 
-def test_memory_is_what_the_learner_predicts(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure(learner, TASKS[:1], measured)
-    measure(learner, TASKS, measured)
-    assert measured.memory[1] == pytest.approx([accuracy(learner.predict(t.test_images), t) for t in TASKS])
-    assert measured.memory[0] == measured.memory[1][:1]
+def test_memory_is_what_the_learner_predicts(seen: Seen) -> None:
+    expected = [accuracy(seen.learner.predict(task.test_images), task) for task in TASKS]
+    assert seen.measured.memory[1] == pytest.approx(expected)
+    assert [len(row) for row in seen.measured.memory] == [1, 2]
 
 
-def test_reencoded_is_refitted_from_all_training_images(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure(learner, TASKS, measured)
+def test_reencoded_is_refitted_from_all_training_images(seen: Seen) -> None:
+    learner = seen.learner
     Z = torch.cat([learner.features(task.images) for task in TASKS])
     refitted = learner.classifier_of(Moments.of_features(Z, torch.cat([task.labels for task in TASKS])))
     expected = [accuracy(refitted.predict(learner.features(task.test_images)), task) for task in TASKS]
-    assert measured.reencoded[-1] == pytest.approx(expected)
-    assert measured.reencoded != measured.memory
+    assert seen.measured.reencoded[1] == pytest.approx(expected)
+    assert seen.measured.reencoded[1] != seen.measured.memory[1]
+    assert seen.measured.reencoded[0] == seen.measured.memory[0]  # after a first task nothing has moved
 
 
-def test_confusion_counts_every_test_image_once(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure(learner, TASKS, measured)
-    labels = [1, 3, 4, 7, 12]
+def test_confusion_counts_every_test_image_once(seen: Seen) -> None:
+    labels, measured = [1, 3, 4, 7, 12], seen.measured
     for protocol, rows in (("memory", measured.memory), ("reencoded", measured.reencoded)):
         counts = np.array(measured.confusion[protocol])
         assert counts.sum(1).tolist() == [5] * 5
         correct = sum(share * n for share, n in zip(rows[-1], TEST_IMAGES))
         assert counts.trace() == pytest.approx(correct)
-    images = torch.cat([task.test_images for task in TASKS])
     true = torch.cat([task.test_labels for task in TASKS])
-    predicted = learner.predict(images)
+    predicted = seen.learner.predict(torch.cat([task.test_images for task in TASKS]))
     for i, row in enumerate(labels):
         for j, column in enumerate(labels):
             assert measured.confusion["memory"][i][j] == int(((true == row) & (predicted == column)).sum())
 
 
-def test_drift_is_measured_between_memory_and_images(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure(learner, TASKS, measured)
+def test_drift_is_measured_between_memory_and_images(seen: Seen) -> None:
+    learner, measured = seen.learner, seen.measured
     assert learner.labels == [3, 7, 1, 4, 12]
     for label, distance in zip(learner.labels, measured.drift_mean[-1]):
         images = torch.cat([task.images[task.labels == label] for task in TASKS])
@@ -95,16 +107,14 @@ def test_drift_is_measured_between_memory_and_images(learner: ICTRL) -> None:
         assert distance == pytest.approx(float(expected), abs=1e-5)
         assert distance > 0.1
     assert all(0 <= affinity < 0.999 for affinity in measured.drift_affinity[-1])
+    assert measured.drift_mean[0] == pytest.approx([0.0, 0.0], abs=1e-5)
 
 
-def test_a_row_measured_again_takes_the_place_of_the_old_one(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure(learner, TASKS[:1], measured)
-    measure(learner, TASKS, measured)
-    before = json.dumps(asdict(measured))
-    measure(learner, TASKS, measured)
-    assert json.dumps(asdict(measured)) == before
-    assert len(measured.memory) == len(measured.replay) == 2
+def test_a_row_measured_again_takes_the_place_of_the_old_one(seen: Seen) -> None:
+    before = json.dumps(asdict(seen.measured))
+    measure(seen.learner, TASKS, seen.measured)
+    assert json.dumps(asdict(seen.measured)) == before
+    assert len(seen.measured.memory) == len(seen.measured.replay) == 2
 
 
 def test_measuring_changes_nothing() -> None:
@@ -137,7 +147,6 @@ def test_a_floor_tells_only_the_classes_seen_so_far_apart() -> None:
 def test_of_a_learner_without_moments_only_its_predictions_are_measured(method: str) -> None:
     learner, measured = learned(method), Measured(TEST_IMAGES)
     measure_floor(learner, TASKS, measured, "untrained")
-    measure(learner, TASKS[:1], measured)
     measure(learner, TASKS, measured)
     assert set(predict_all(learner, TASKS)) == set(measured.confusion) == {"memory"}
     assert measured.memory[-1] == pytest.approx([accuracy(learner.predict(t.test_images), t) for t in TASKS])
@@ -146,38 +155,31 @@ def test_of_a_learner_without_moments_only_its_predictions_are_measured(method: 
     assert measured.seconds["floors"] == 0.0
 
 
-def test_what_was_measured_is_described(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure_floor(learner, TASKS, measured, "untrained")
-    measure(learner, TASKS[:1], measured)
-    half = describe(quick(), learner, measured, DATASET, TASKS)
+def test_what_was_measured_is_described(seen: Seen) -> None:
+    half, measured = seen.half, seen.measured
     assert (half.complete, half.done, half.tasks) == (False, 1, [[3, 7], [1, 4, 12]])
     assert half.image_bytes == 16 * 64  # of the images seen so far
     assert half.untrained is not None
     assert len(half.untrained.matrix) == 1  # floors are known for all tasks, and told for those done
     assert half.frozen is None
-    measure(learner, TASKS, measured)
-    whole = describe(quick(), learner, measured, DATASET, TASKS)
+    whole = describe(quick(), seen.learner, measured, DATASET, TASKS)
     assert (whole.complete, whole.done) == (True, 2)
     assert whole.image_bytes == 40 * 64
     assert whole.memory.last == round(sum(a * n for a, n in zip(measured.memory[-1], TEST_IMAGES)) / 25, 6)
     assert whole.drift is not None
-    assert whole.drift.classes == learner.labels
+    assert whole.drift.classes == seen.learner.labels
     assert whole.drift.mean[0][2:] == [None] * 3
     assert whole.drift.mean[1] == [round(value, 6) for value in measured.drift_mean[1]]
     assert whole.versions == versions()
-    assert whole.kept_bytes == learner.kept_bytes
+    assert whole.kept_bytes == seen.learner.kept_bytes
     assert whole.class_names == {label: str(label) for label in (1, 3, 4, 7, 12)}
 
 
-def test_notes_survive_a_checkpoint_and_those_of_version_0_1_are_read(learner: ICTRL) -> None:
-    measured = Measured(TEST_IMAGES)
-    measure_floor(learner, TASKS, measured, "untrained")
-    measure(learner, TASKS[:1], measured)
-    notes = json.loads(json.dumps(asdict(measured)))
-    assert Measured.from_notes(notes) == measured
-    old = {("floor" if name == "untrained" else name): value for name, value in notes.items()}
-    old["seconds"] = {("floor" if name == "floors" else name): value for name, value in notes["seconds"].items()}
+def test_notes_of_version_0_1_are_read(seen: Seen) -> None:
+    measured = Measured.from_notes(seen.notes)
+    assert asdict(measured) == seen.notes
+    old = {("floor" if name == "untrained" else name): value for name, value in seen.notes.items()}
+    old["seconds"] = {("floor" if name == "floors" else name): value for name, value in seen.notes["seconds"].items()}
     assert Measured.from_notes(old) == measured
     del old["drift_mean"], old["drift_affinity"]
     earlier = Measured.from_notes(old)

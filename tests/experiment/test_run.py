@@ -22,7 +22,8 @@ from torch import nn
 import ictrl
 from ictrl import ICTRL, InputError, NonFiniteError, Results, load_learner, tasks_from_arrays
 from ictrl.cli import main
-from ictrl.experiment.run import IN_MEMORY, Listener, Stopped, begin_alike, evaluate, resume, run
+from ictrl.experiment.run import Listener, Stopped, begin_alike, evaluate, resume, run
+from ictrl.experiment.run_data import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import make_folder
 from ictrl.methods.base import LEARNERS
@@ -59,7 +60,7 @@ def test_every_method_is_resumed_to_the_same_end(method: str, tmp_path: Path) ->
         again = resume(out)
         assert timeless(again.results) == timeless(finished.results)
         assert outcome(out) == outcome(whole)
-        dataset, _ = ictrl.experiment.run.run_data(RunFolder(out))
+        dataset, _ = ictrl.experiment.run_data.run_data(RunFolder(out))
         assert torch.equal(again.learner.scores(dataset.test_images), finished.learner.scores(dataset.test_images))
 
 

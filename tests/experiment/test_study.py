@@ -11,22 +11,9 @@ from study_support import write_study
 
 from ictrl import ConfigError, InputError, Recipe, Results, load_recipe
 from ictrl.cli import main
-from ictrl.experiment.scheduler import carry_out
-from ictrl.experiment.study import (
-    COLUMNS,
-    Line,
-    Planned,
-    Study,
-    chosen,
-    load_study,
-    mean_scores,
-    plan,
-    publish,
-    read_published,
-    results_of,
-    study_names,
-    table,
-)
+from ictrl.experiment.study import Line, Planned, Study, chosen, load_study, plan, study_names
+from ictrl.experiment.study_table import COLUMNS, mean_scores, publish, read_published, results_of, table
+from ictrl.experiment.study_workers import carry_out
 from ictrl.recipes.tables import recipe_with
 
 

@@ -21,7 +21,7 @@ from ictrl.cli.learners import (
 from ictrl.cli.options import Device, Label, Learned, OptionalInt, Out, Root, Run
 from ictrl.cli.output import counted, open_console
 from ictrl.errors import InputError
-from ictrl.experiment.run import run_data
+from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, DrawsFeatures, ask

@@ -13,7 +13,7 @@ from rich.table import Table
 from ictrl.cli.learners import open_learner
 from ictrl.cli.options import Device, Flag, OptionalPath, Root, Run
 from ictrl.cli.output import open_console
-from ictrl.experiment.run import run_data
+from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.capabilities import Draws, ask
 from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure

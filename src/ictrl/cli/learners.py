@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ictrl.data import read_picture
 from ictrl.errors import InputError
+from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import REPLAY_WELL
-from ictrl.experiment.run_folder import Position, RunFolder
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import make_folder, write_atomically
 from ictrl.methods.base import Learner, load_learner
 from ictrl.methods.capabilities import Replays

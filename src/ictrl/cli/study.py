@@ -15,8 +15,9 @@ from ictrl.cli.output import last_accuracies, open_console
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError
 from ictrl.experiment.run import Stopped
-from ictrl.experiment.scheduler import carry_out, check_planned
-from ictrl.experiment.study import Planned, chosen, load_study, plan, publish, results_of, study_names, table
+from ictrl.experiment.study import Planned, chosen, load_study, plan, study_names
+from ictrl.experiment.study_table import publish, results_of, table
+from ictrl.experiment.study_workers import carry_out, check_planned
 from ictrl.files import make_folder
 
 STUDY_HELP = """Do all the runs of a study, one by one or several at once, and write its table. No name: list them.

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ictrl.cli.output import counted, last_accuracies
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
+from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener
-from ictrl.experiment.run_folder import Position
 from ictrl.training.loop import EpochReport
 
 

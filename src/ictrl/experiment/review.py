@@ -19,10 +19,12 @@ import torch
 from ictrl.config import ICTRLConfig, Recipe
 from ictrl.data import Task
 from ictrl.errors import InputError
+from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import device_name, near, predict_all, versions
 from ictrl.experiment.results import Results
-from ictrl.experiment.run import Stopped, run_data
-from ictrl.experiment.run_folder import Position, RunFolder
+from ictrl.experiment.run import Stopped
+from ictrl.experiment.run_data import run_data
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import write_atomically
 from ictrl.methods.base import Learner, load_learner
 from ictrl.methods.capabilities import Reviews, ask

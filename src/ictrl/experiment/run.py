@@ -1,6 +1,5 @@
 """A stream of tasks through a learner, measured after every task, in a folder that can be stopped and resumed."""
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -9,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ictrl.config import CheckpointConfig, Recipe
-from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
+from ictrl.experiment.checkpoints import Position, adopt
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.results import Results
-from ictrl.experiment.run_folder import Position, RunFolder, adopt
+from ictrl.experiment.run_data import IN_MEMORY, Stream, fingerprint, moved, run_data, stream_of
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.capabilities import Draws
@@ -21,11 +22,6 @@ from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
 from ictrl.training.profiler import Profiler
-
-IN_MEMORY = "memory"
-"""what `stream.dataset` says of a run whose tasks were given in memory"""
-
-Stream = tuple[Dataset, list[Task]]
 
 
 class Listener:
@@ -79,7 +75,7 @@ def run(
         recipe = replace(recipe, stream=replace(recipe.stream, dataset=IN_MEMORY, root=None))
     if recipe.stream.root is not None:  # so that the run can be resumed from anywhere
         recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(recipe.stream.root).resolve())))
-    dataset, tasks = stream or _stream(recipe)  # a mistake in the data shows before a folder is made
+    dataset, tasks = stream or stream_of(recipe)  # a mistake in the data shows before a folder is made
     if learner is not None:
         adopt(learner, recipe)
     position = Position(learner or create_learner(recipe), done=0)
@@ -117,9 +113,9 @@ def resume(
     must be given again.
     """
     with RunFolder.reopen(Path(out)) as folder:
-        recipe = _moved(folder.recipe(), root)
+        recipe = moved(folder.recipe(), root)
         position = folder.position(device, learner)
-        dataset, tasks = stream or _stream(recipe)
+        dataset, tasks = stream or stream_of(recipe)
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
@@ -138,41 +134,6 @@ def evaluate(
         with folder.locked():
             folder.write_results(results)
     return results
-
-
-def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
-    """The data that a run was begun with, from where it was or from `root`; other data is refused."""
-    dataset, tasks = _stream(_moved(folder.recipe(), root))
-    folder.check_data(fingerprint(tasks))
-    return dataset, tasks
-
-
-def _moved(recipe: Recipe, root: Path | None) -> Recipe:
-    return recipe if root is None else replace(recipe, stream=replace(recipe.stream, root=str(root.resolve())))
-
-
-def fingerprint(tasks: list[Task]) -> dict[str, Any]:
-    """What tells whether data is the same: its numbers and a digest of every image and label, in order."""
-    sha = hashlib.sha256()
-    for task in tasks:
-        for part in (task.images, task.labels, task.test_images, task.test_labels):
-            sha.update(part.flatten().numpy().data)
-    return {
-        "training_images": sum(len(task.rows) for task in tasks),
-        "test_images": sum(len(task.test_rows) for task in tasks),
-        "sha256": sha.hexdigest(),
-    }
-
-
-def _stream(recipe: Recipe) -> Stream:
-    if recipe.stream.dataset == IN_MEMORY:
-        raise InputError(
-            "Expected the tasks of this run, which were given in memory, but got none: "
-            "call ictrl.resume(folder, stream=…) with the same tasks."
-        )
-    network = recipe.method.network
-    dataset = load_dataset(recipe.stream, network.image_size, network.channels)
-    return dataset, split_tasks(dataset, recipe.stream)
 
 
 def _measured(position: Position) -> Measured:

@@ -14,10 +14,9 @@ good files. A file that went bad on the disk is found by its digest, and the one
 """
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,39 +24,16 @@ import filelock
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
+from ictrl.experiment.checkpoints import Position, newest_position, save_learner, save_task
 from ictrl.experiment.results import Results
 from ictrl.experiment.sheets import SheetFolder
 from ictrl.files import UNFINISHED, make_folder, write_atomically
-from ictrl.methods.base import Learner, create_learner, load_learner
-from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored
+from ictrl.methods.base import Learner
 from ictrl.recipes.reader import read_resolved
-from ictrl.recipes.tables import differences, to_toml
+from ictrl.recipes.tables import to_toml
 from ictrl.training.loop import EpochReport
 
-KEPT = 2  # checkpoints of each kind
 LOCK = ".lock"
-
-
-@dataclass
-class Position:
-    """Where a run stands."""
-
-    learner: Learner[Any]
-    done: int
-    """tasks learned"""
-    notes: dict[str, str] = field(default_factory=dict)
-    """what was noted beside the learner"""
-    stopped: Path | None = None
-    """the next task, stopped half-way"""
-    epoch: int = 0
-    """epochs of that task"""
-    warnings: list[str] = field(default_factory=list)
-    """files that were passed over"""
-
-    @property
-    def class_names(self) -> dict[int, str]:
-        """Names by label, as noted beside the learner."""
-        return {int(label): name for label, name in json.loads(self.notes.get("class_names", "{}")).items()}
 
 
 @dataclass(frozen=True)
@@ -152,15 +128,11 @@ class RunFolder:
 
     def save_learner(self, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
         """The learner after a task; what lies further back than the one before it goes."""
-        learner.save(self.checkpoints / f"after-task-{done:03d}.safetensors", notes)
-        for old in [*self._learners()[KEPT:], *(path for _, _, path in self._stopped())]:
-            old.unlink()
+        save_learner(self.checkpoints, learner, done, notes)
 
     def save_task(self, learner: Learner[Any], done: int, report: EpochReport) -> None:
         """The task after `done` others, half-way."""
-        learner.save_task(self.checkpoints / f"task-{done + 1:03d}-epoch-{report.epoch:05d}.safetensors", report)
-        for _, _, old in self._stopped()[KEPT:]:
-            old.unlink()
+        save_task(self.checkpoints, learner, done, report)
 
     def keep_metrics(self, done: int, epoch: int) -> None:
         """Drop the lines of epochs that will be played again."""
@@ -185,33 +157,7 @@ class RunFolder:
 
         A learner that was given, with networks of its own, takes over what the files hold.
         """
-        recipe = self.recipe()
-        warnings: list[str] = []
-        if given is not None:
-            adopt(given, recipe)
-        position = Position(given or create_learner(recipe, device=device), done=0, warnings=warnings)
-        for path in self._learners():
-            try:
-                stored = read_stored(path, LEARNER)
-            except InputError as error:
-                warnings.append(f"{error} Going back to the checkpoint before it.")
-                continue
-            self._check_unchanged(stored.recipe, recipe)
-            learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
-            position = Position(learner, int(path.stem.removeprefix("after-task-")), stored.notes, warnings=warnings)
-            break
-        for task, epoch, path in self._stopped():
-            if task != position.done + 1:
-                continue
-            try:
-                stored = read_stored(path, STOPPED_TASK)
-            except InputError as error:
-                warnings.append(f"{error} Going back to the checkpoint before it.")
-                continue
-            self._check_unchanged(stored.recipe, recipe)
-            position.stopped, position.epoch = path, epoch
-            break
-        return position
+        return newest_position(self.path, self.checkpoints, self.recipe(), device, given)
 
     def learned(self, device: str | None = None) -> Position:
         """The newest good state, which must have learned something to be of use."""
@@ -238,44 +184,3 @@ class RunFolder:
                 f"Expected the data that {self.path} was begun with but it has changed ({'; '.join(changed)}): "
                 "put it back, or begin a new run."
             )
-
-    def _check_unchanged(self, begun_with: Recipe, recipe: Recipe) -> None:
-        changed = differences(begun_with, recipe)
-        if changed:
-            raise InputError(
-                f"Expected the recipe that {self.path} was begun with but its config.toml was changed "
-                f"({'; '.join(changed)}): change it back, or begin a new run."
-            )
-
-    def _learners(self) -> list[Path]:
-        """Learners after a task, newest first."""
-        return sorted(self.checkpoints.glob("after-task-*.safetensors"), reverse=True)
-
-    def _stopped(self) -> list[tuple[int, int, Path]]:
-        """Tasks stopped half-way, with task and epoch, newest first."""
-        pattern = re.compile(r"task-(\d+)-epoch-(\d+)\.safetensors")
-        found = ((pattern.fullmatch(path.name), path) for path in self.checkpoints.glob("task-*.safetensors"))
-        return sorted(((int(m[1]), int(m[2]), path) for m, path in found if m), reverse=True)
-
-
-def adopt(learner: Learner[Any], recipe: Recipe) -> None:
-    """Make a learner that was given, perhaps with networks of its own, that of a run with this recipe."""
-    if learner.labels or learner.seed != recipe.run.seed or learner.recipe.method != recipe.method:
-        raise InputError(
-            f"Expected a new learner of the recipe's method, settings and seed {recipe.run.seed} but got {learner} "
-            f"of seed {learner.seed}."
-        )
-    learner.recipe = recipe
-
-
-def _loaded(path: Path, stored: Stored, device: str, given: Learner[Any] | None) -> Learner[Any]:
-    """The learner of a good file; one that does not fit was written by other networks, and is not to be passed over."""
-    try:
-        if given is None:
-            return load_learner(path, device=device)
-        given.load_stored(stored, path)
-        return given
-    except InputError as error:
-        raise InputError(
-            f"{error} A run with networks of your own goes on with the same: ictrl.resume(folder, learner=…)."
-        ) from None

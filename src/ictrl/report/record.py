@@ -14,7 +14,7 @@ from torch import Tensor
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.results import Results
-from ictrl.experiment.run import IN_MEMORY
+from ictrl.experiment.run_data import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory

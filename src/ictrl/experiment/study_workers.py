@@ -18,7 +18,8 @@ import torch
 from ictrl.errors import InputError, NonFiniteError, UserError
 from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener, resume, run
-from ictrl.experiment.study import Planned, Study, results_of, table
+from ictrl.experiment.study import Planned, Study
+from ictrl.experiment.study_table import results_of, table
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import beginning, differences

@@ -15,8 +15,8 @@ from study_support import EPOCHS, TOML, write_study
 from ictrl import EpochReport, InputError
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.experiment.scheduler import carry_out
 from ictrl.experiment.study import Planned, Study, plan
+from ictrl.experiment.study_workers import carry_out
 from ictrl.recipes.tables import recipe_with
 
 

@@ -1,0 +1,122 @@
+"""Checkpoints of a run: learners after each task, tasks stopped half-way, and the newest that is good."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ictrl.config import Recipe
+from ictrl.errors import InputError
+from ictrl.methods.base import Learner, create_learner, load_learner
+from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored
+from ictrl.recipes.tables import differences
+from ictrl.training.loop import EpochReport
+
+KEPT = 2  # checkpoints of each kind
+
+
+@dataclass
+class Position:
+    """Where a run stands."""
+
+    learner: Learner[Any]
+    done: int
+    """tasks learned"""
+    notes: dict[str, str] = field(default_factory=dict)
+    """what was noted beside the learner"""
+    stopped: Path | None = None
+    """the next task, stopped half-way"""
+    epoch: int = 0
+    """epochs of that task"""
+    warnings: list[str] = field(default_factory=list)
+    """files that were passed over"""
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """Names by label, as noted beside the learner."""
+        return {int(label): name for label, name in json.loads(self.notes.get("class_names", "{}")).items()}
+
+
+def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
+    """The learner after a task; what lies further back than the one before it goes."""
+    learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
+    for old in [*_learners(folder)[KEPT:], *(path for _, _, path in _stopped(folder))]:
+        old.unlink()
+
+
+def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochReport) -> None:
+    """The task after `done` others, half-way."""
+    learner.save_task(folder / f"task-{done + 1:03d}-epoch-{report.epoch:05d}.safetensors", report)
+    for _, _, old in _stopped(folder)[KEPT:]:
+        old.unlink()
+
+
+def newest_position(
+    run: Path, folder: Path, recipe: Recipe, device: str | None = None, given: Learner[Any] | None = None
+) -> Position:
+    """Where the run stands by its checkpoints in `folder`; a file that is not good is passed over with a warning."""
+    if given is not None:
+        adopt(given, recipe)
+    position = Position(given or create_learner(recipe, device=device), done=0)
+    warnings = position.warnings
+    for path in _learners(folder):
+        if (stored := _good(path, LEARNER, run, recipe, warnings)) is not None:
+            learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
+            position = Position(learner, int(path.stem.removeprefix("after-task-")), stored.notes, warnings=warnings)
+            break
+    for task, epoch, path in _stopped(folder):
+        if task == position.done + 1 and _good(path, STOPPED_TASK, run, recipe, warnings) is not None:
+            position.stopped, position.epoch = path, epoch
+            break
+    return position
+
+
+def _good(path: Path, kind: str, run: Path, recipe: Recipe, warnings: list[str]) -> Stored | None:
+    """What a file holds; None, and a warning, if it is damaged. One of another recipe ends the search with an error."""
+    try:
+        stored = read_stored(path, kind)
+    except InputError as error:
+        warnings.append(f"{error} Going back to the checkpoint before it.")
+        return None
+    if changed := differences(stored.recipe, recipe):
+        raise InputError(
+            f"Expected the recipe that {run} was begun with but its config.toml was changed "
+            f"({'; '.join(changed)}): change it back, or begin a new run."
+        )
+    return stored
+
+
+def adopt(learner: Learner[Any], recipe: Recipe) -> None:
+    """Make a learner that was given, perhaps with networks of its own, that of a run with this recipe."""
+    if learner.labels or learner.seed != recipe.run.seed or learner.recipe.method != recipe.method:
+        raise InputError(
+            f"Expected a new learner of the recipe's method, settings and seed {recipe.run.seed} but got {learner} "
+            f"of seed {learner.seed}."
+        )
+    learner.recipe = recipe
+
+
+def _loaded(path: Path, stored: Stored, device: str, given: Learner[Any] | None) -> Learner[Any]:
+    """The learner of a good file; one that does not fit was written by other networks, and is not to be passed over."""
+    try:
+        if given is None:
+            return load_learner(path, device=device)
+        given.load_stored(stored, path)
+        return given
+    except InputError as error:
+        raise InputError(
+            f"{error} A run with networks of your own goes on with the same: ictrl.resume(folder, learner=…)."
+        ) from None
+
+
+def _learners(folder: Path) -> list[Path]:
+    """Learners after a task, newest first."""
+    return sorted(folder.glob("after-task-*.safetensors"), reverse=True)
+
+
+def _stopped(folder: Path) -> list[tuple[int, int, Path]]:
+    """Tasks stopped half-way, with task and epoch, newest first."""
+    pattern = re.compile(r"task-(\d+)-epoch-(\d+)\.safetensors")
+    found = ((pattern.fullmatch(path.name), path) for path in folder.glob("task-*.safetensors"))
+    return sorted(((int(m[1]), int(m[2]), path) for m, path in found if m), reverse=True)

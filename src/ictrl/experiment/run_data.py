@@ -1,0 +1,53 @@
+"""The data of a run: read by its recipe, known again by a digest."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ictrl.config import Recipe
+from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.errors import InputError
+from ictrl.experiment.run_folder import RunFolder
+
+IN_MEMORY = "memory"
+"""what `stream.dataset` says of a run whose tasks were given in memory"""
+
+Stream = tuple[Dataset, list[Task]]
+
+
+def stream_of(recipe: Recipe) -> Stream:
+    """The data set that a recipe names, cut into its tasks."""
+    if recipe.stream.dataset == IN_MEMORY:
+        raise InputError(
+            "Expected the tasks of this run, which were given in memory, but got none: "
+            "call ictrl.resume(folder, stream=…) with the same tasks."
+        )
+    network = recipe.method.network
+    dataset = load_dataset(recipe.stream, network.image_size, network.channels)
+    return dataset, split_tasks(dataset, recipe.stream)
+
+
+def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
+    """The data that a run was begun with, from where it was or from `root`; other data is refused."""
+    dataset, tasks = stream_of(moved(folder.recipe(), root))
+    folder.check_data(fingerprint(tasks))
+    return dataset, tasks
+
+
+def moved(recipe: Recipe, root: Path | None) -> Recipe:
+    """The recipe with its data in another place, if one is given."""
+    return recipe if root is None else replace(recipe, stream=replace(recipe.stream, root=str(root.resolve())))
+
+
+def fingerprint(tasks: list[Task]) -> dict[str, Any]:
+    """What tells whether data is the same: its numbers and a digest of every image and label, in order."""
+    sha = hashlib.sha256()
+    for task in tasks:
+        for part in (task.images, task.labels, task.test_images, task.test_labels):
+            sha.update(part.flatten().numpy().data)
+    return {
+        "training_images": sum(len(task.rows) for task in tasks),
+        "test_images": sum(len(task.test_rows) for task in tasks),
+        "sha256": sha.hexdigest(),
+    }
