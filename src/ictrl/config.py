@@ -260,9 +260,10 @@ class FrozenConfig(MethodConfig):
     name: ClassVar[str] = "frozen"
 
     game: GameConfig = field(default_factory=GameConfig)
-    first: GameStageConfig = field(default_factory=GameStageConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    first: GameStageConfig = field(default_factory=GameStageConfig)
+    """the first task"""
 
     def __post_init__(self) -> None:
         if self.first.batch == "rule":
@@ -284,6 +285,7 @@ class ICTRLConfig(FrozenConfig):
     later: GameStageConfig = used_later(
         GameStageConfig(batch="rule", weights=WeightsConfig(lambda_new=3.0, distill_new=5.0, distill_replayed=20.0))
     )
+    """every later task"""
 
 
 # The stream and the run

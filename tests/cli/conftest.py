@@ -55,3 +55,20 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         draw(tmp_path / f"{name}.png", colour, (20, 14), seed=1000 + number)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def refused(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[list[str], str], None]:
+    """A function that checks that arguments, RUN among them, are refused in a line and nothing is written."""
+
+    def check(arguments: list[str], message: str) -> None:
+        before = sorted(new.iterdir())
+        assert call(*(own_run if argument == "RUN" else argument for argument in arguments)) == 2
+        captured = capsys.readouterr()
+        assert message in captured.err
+        assert captured.out == ""
+        assert sorted(new.iterdir()) == before
+        if captured.err.startswith("error:"):
+            assert captured.err.count("\n") == 1
+
+    return check

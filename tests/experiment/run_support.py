@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ictrl import EpochReport, Recipe, Results, load_recipe
+from ictrl import EpochReport, Recipe, Results, StreamConfig, load_dataset, load_recipe
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import recipe_with
@@ -38,6 +39,20 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
     if "tasks" in changes.get("stream", {}):
         changes["stream"] = {"task_sizes": [], **changes["stream"]}
     return recipe_with(recipe, changes)
+
+
+def npz_digits(path: Path, classes: int = 10) -> Path:
+    """Some of the digits as a file of their own, which other processes read sooner than they import scikit-learn."""
+    digits = load_dataset(StreamConfig(), 8, 1)
+    few, tested = digits.labels < classes, digits.test_labels < classes
+    np.savez(
+        path,
+        images=digits.images[few][:, 0].numpy(),
+        labels=digits.labels[few].numpy(),
+        test_images=digits.test_images[tested][:, 0].numpy(),
+        test_labels=digits.test_labels[tested].numpy(),
+    )
+    return path
 
 
 class StopAfter(Listener):

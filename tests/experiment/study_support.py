@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from run_support import quick
+from run_support import npz_digits, quick
 
 from ictrl.experiment.study import Study, load_study
 from ictrl.recipes.tables import to_toml
@@ -28,8 +28,13 @@ EPOCHS = 2 + 1 + 1
 
 
 def write_study(folder: Path, later_epochs: int = 7, text: str = TOML) -> Study:
-    """lambda.toml, and beside it the recipe that it starts from."""
-    recipe = quick(name="quick", method={"first": {"epochs": 2}, "later": {"epochs": later_epochs}})
+    """lambda.toml, and beside it the recipe and the data that it starts from."""
+    data = npz_digits(folder / "digits.npz")
+    recipe = quick(
+        name="quick",
+        method={"first": {"epochs": 2}, "later": {"epochs": later_epochs}},
+        stream={"dataset": "npz", "root": str(data)},
+    )
     (folder / "quick.toml").write_text(to_toml(recipe), encoding="utf-8")
     (folder / "lambda.toml").write_text(text, encoding="utf-8")
     return load_study(folder / "lambda.toml")

@@ -67,8 +67,7 @@ def test_every_method_is_resumed_to_the_same_end(method: str, tmp_path: Path) ->
 KILLED = """
 import os, signal, sys
 import sklearn.datasets
-import ictrl.files
-from ictrl.cli import main
+import ictrl, ictrl.files
 
 # dies at a moment within the writing of its n-th file: before, in the middle of, or after it
 writes, real = 0, ictrl.files.write_atomically
@@ -83,12 +82,13 @@ def write(path, content):
 for module in list(sys.modules.values()):
     if getattr(module, "write_atomically", None) is real:
         module.write_atomically = write
-for line in sys.stdin:  # a life for each line, so that all of this is imported but once
-    moment, *arguments = line.split("\\t")
+recipe, out = sys.argv[1:]
+for moment in sys.stdin:  # a life for each line, so that all of this is imported but once
     if not (child := os.fork()):
         writes = int(moment)
-        os._exit(main([argument.strip() for argument in arguments]))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=sys.stderr, flush=True)
+        ictrl.resume(out) if os.path.exists(f"{out}/config.toml") else ictrl.run(ictrl.load_recipe(recipe), out)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -97,27 +97,24 @@ def test_killed_at_random_moments_and_resumed_to_the_same_end(undisturbed: Path,
     out, recipe = tmp_path / "run", tmp_path / "quick.toml"
     recipe.write_text(to_toml(quick()))
     moments, kills = random.Random(0), 0
-    command = ["run", str(recipe), "--out", str(out)]
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED],
+        [sys.executable, "-c", KILLED, str(recipe), str(out)],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
     ) as lives:
         assert lives.stdin
-        assert lives.stderr
+        assert lives.stdout
         while kills < 4:
-            lives.stdin.write("\t".join([str(moments.randrange(1, 8)), *command]) + "\n")
+            lives.stdin.write(f"{moments.randrange(2, 9)}\n")
             lives.stdin.flush()
-            code = int(lives.stderr.readline())
+            code = int(lives.stdout.readline())
             assert code in (-signal.SIGKILL, 0)
             if code == 0:
                 break
             kills += 1
-            command = ["resume", str(out)]
-        lives.stdin.close()
+            assert list(out.rglob("*.unfinished"))
     assert kills >= 2
     resume(out)
     assert outcome(out) == outcome(undisturbed)

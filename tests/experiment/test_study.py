@@ -43,9 +43,9 @@ def test_a_study_is_planned_line_by_line_and_seed_by_seed(study: Study, tmp_path
     assert [item.recipe.run.seed for item in planned] == [0, 1, 0]
     without = replace(methods[0].later.weights, lambda_new=10.0, distill_replayed=0.0)
     assert methods[2].later.weights == without
-    assert planned[0].recipe.stream.root is None  # the digits are embedded
-    mnist = replace(study, lines=(replace(study.lines[0], recipe=load_recipe("paper-mnist-5")),))
-    assert plan(mnist, tmp_path, root="here")[0].recipe.stream.root == str(Path("here").resolve())
+    assert [item.recipe.stream.root for item in planned] == [str(Path("here").resolve())] * 3
+    digits = replace(study, lines=(replace(study.lines[0], recipe=load_recipe("digits")),))
+    assert plan(digits, tmp_path, root="here")[0].recipe.stream.root is None  # the digits are embedded
     assert [method.later.epochs for method in methods] == [1, 1, 1]
     assert [item.seed for item in plan(study, tmp_path, seeds=[7])] == [7, 7]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.store import ClassMemory, Memory
-from ictrl.methods.base import Learner
+from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.inputs import Images
 from ictrl.theory.statistics import Moments
 
@@ -69,8 +69,9 @@ Capability = TypeVar("Capability")
 
 
 def ask(learner: object, capability: type[Capability], purpose: str) -> Capability:
-    """The learner, if it has a capability; otherwise a line that says what its method cannot do."""
+    """The learner, if it has a capability; otherwise a line that says what its method cannot do, and which can."""
     if isinstance(learner, capability):
         return learner
     name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
-    raise InputError(f"Expected a method that can {purpose} but {name} cannot.")
+    able = sorted(other for other, kind in LEARNERS.items() if issubclass(kind, capability))
+    raise InputError(f"Expected a method that can {purpose} ({', '.join(able)}) but {name} cannot.")

@@ -26,6 +26,7 @@ from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource
 from ictrl.training.loop import TaskHooks, run_epochs
 from ictrl.training.players import adam
+from ictrl.training.profiler import untimed
 from ictrl.training.state import TrainingState
 from ictrl.training.task import CHUNK
 
@@ -88,13 +89,19 @@ class CrossEntropyLearner(Learner[Kept]):
         batches = Batches(len(source), stage.batch, state.generator, device)
         optimiser = state.optimisers["network"]
 
+        lap = hooks.profiler.lap if hooks.profiler is not None else untimed
+
         def step(chosen: Tensor, *sent: Tensor) -> dict[str, Tensor]:
-            drawn = draw(stage.augmentation, chosen, state.generator)
-            images = drawn.apply(source.pixels(chosen, *sent), self._precision)
-            loss = cross_entropy(head(run_in(self._precision, encoder, images).float()), rows[chosen])
+            with lap("images"):
+                drawn = draw(stage.augmentation, chosen, state.generator)
+                images = drawn.apply(source.pixels(chosen, *sent), self._precision)
+            with lap("loss"):
+                loss = cross_entropy(head(run_in(self._precision, encoder, images).float()), rows[chosen])
             optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+            with lap("gradient"):
+                loss.backward()
+            with lap("update"):
+                optimiser.step()
             return {"cross_entropy": loss.detach()}
 
         encoder.train()
