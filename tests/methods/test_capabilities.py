@@ -28,12 +28,13 @@ def test_asking_gives_the_learner_or_one_line(method: str, capability: type) -> 
     if capability in CAN[method]:
         assert ask(learner, capability, "do this") is learner
         return
-    with pytest.raises(InputError, match=f"^Expected a method that can do this but {method} cannot.$"):
+    able = ", ".join(other for other in METHODS if capability in CAN[other])
+    with pytest.raises(InputError, match=rf"^Expected a method that can do this \({able}\) but {method} cannot.$"):
         ask(learner, capability, "do this")
 
 
 def test_what_is_no_learner_is_named_by_its_class() -> None:
-    with pytest.raises(InputError, match="^Expected a method that can draw but str cannot.$"):
+    with pytest.raises(InputError, match=r"^Expected a method that can draw \(frozen, ictrl\) but str cannot.$"):
         ask("text", Draws, "draw")
 
 
