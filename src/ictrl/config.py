@@ -79,9 +79,23 @@ class AugmentationConfig:
     rotations: bool = False
     """turn each image by 0 to 3 quarters and learn each rotation as a class of its own, to be forgotten after the task:
     features that tell rotations apart know more about classes to come"""
+    crop: float = 1.0
+    """show a part of each image, enlarged to the whole: at least this share of its area; 1 shows all of it"""
+    jitter: float = 0.0
+    """change brightness, contrast and saturation each by a factor of up to 1 ± this"""
+    grey: float = 0.0
+    """share of the images that lose their colour"""
 
     def __post_init__(self) -> None:
         _require(self.shifts >= 0, self, "shifts", "at least 0")
+        _require(0 < self.crop <= 1, self, "crop", "above 0 and at most 1")
+        _require(0 <= self.jitter < 1, self, "jitter", "at least 0 and below 1")
+        _require(0 <= self.grey <= 1, self, "grey", "from 0 to 1")
+
+    @property
+    def moves_or_recolours(self) -> bool:
+        """Whether an image is shown otherwise than as it is or mirrored."""
+        return bool(self.shifts or self.rotations or self.crop < 1 or self.jitter or self.grey)
 
 
 @dataclass(frozen=True)

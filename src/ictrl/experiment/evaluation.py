@@ -21,7 +21,7 @@ from ictrl.experiment.results import FLOORS, PROTOCOLS, Drift, Results
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.compensation import measure_drift
 from ictrl.methods.base import Learner
-from ictrl.methods.capabilities import KeepsMoments, Replays
+from ictrl.methods.capabilities import KeepsMoments, Remembers, Replays
 from ictrl.theory.metrics import Scores, confusion, summarise
 from ictrl.theory.statistics import Moments
 from ictrl.training.loader import fits
@@ -118,11 +118,22 @@ def never_learning(learner: KeepsMoments, tasks: list[Task]) -> list[list[float]
     return rows
 
 
+def only_remembering(learner: Learner[Any], tasks: list[Task]) -> list[list[float]]:
+    """The accuracy matrix of a learner that is shown all tasks but trains on none."""
+    rows = []
+    for t, task in enumerate(tasks, start=1):
+        learner.learn(task.images, task.labels)
+        rows.append(_accuracies(predict_all(learner, tasks[:t])["memory"]))
+    return rows
+
+
 def measure_floor(learner: Learner[Any], tasks: list[Task], measured: Measured, floor: str) -> None:
-    """One of the floors, if the learner has class moments: as it is before the first task, or after it."""
-    if isinstance(learner, KeepsMoments):
-        with measured.timed("floors"):
+    """One of the floors: the learner as it is before the first task, or after it, never trained again."""
+    with measured.timed("floors"):
+        if isinstance(learner, KeepsMoments):
             setattr(measured, floor, never_learning(learner, tasks))
+        elif isinstance(learner, Remembers):
+            setattr(measured, floor, only_remembering(learner.remembering(), tasks))
 
 
 def measure(learner: Learner[Any], tasks: list[Task], measured: Measured) -> None:

@@ -59,6 +59,13 @@ class KeepsMoments(Protocol):
 
 
 @runtime_checkable
+class Remembers(Protocol):
+    """Can go on with its encoder as it is, only remembering new classes: what the floors are measured by."""
+
+    def remembering(self) -> Learner[Any]: ...
+
+
+@runtime_checkable
 class Reviews(Protocol):
     """Learns a class again from unlabelled images."""
 

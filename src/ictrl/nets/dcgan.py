@@ -36,6 +36,14 @@ class Encoder(nn.Module):
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         return self.layers(X)
 
+    def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
+        """The activations after each halving, from the image to 4×4: what wide features are made of."""
+        found: list[Tensor] = []
+        for layer in self.layers[:-1]:  # type: ignore[index]
+            X = layer(X)
+            found.append(X)
+        return found
+
 
 class Decoder(nn.Module):
     """Features (n, d) to images (n, channels, side, side) in [−1, 1]."""

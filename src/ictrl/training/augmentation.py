@@ -7,14 +7,17 @@ part of a recorded step. A rotated image is one of another class: `rotated_label
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
 
 from ictrl.config import AugmentationConfig
 from ictrl.kernels import gpu
 from ictrl.nets.wrappers import to_float
 
 ROTATIONS = 4  # quarters of a turn
+ASPECT = 4 / 3  # of a crop, at most, either way
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,21 @@ class Drawn:
     """pixels down and right"""
     turned: Int[Tensor, " n"] | None
     """quarters of a turn"""
+    crops: Float[Tensor, "4 n"] | None = None
+    """share of the width and of the height that is shown, and where its middle lies, from −1 to 1"""
+    factors: Float[Tensor, "3 n"] | None = None
+    """of brightness, contrast and saturation"""
+    greyed: Bool[Tensor, " n"] | None = None
+    """where colours are lost"""
 
     def apply(self, pixels: UInt8[Tensor, "n c h w"], dtype: torch.dtype) -> Float[Tensor, "n c h w"]:
         """The images as a network sees them."""
-        return shown(pixels, self.flipped, self.moves, self.turned, dtype)
+        if self.crops is None and self.factors is None and self.greyed is None:
+            return shown(pixels, self.flipped, self.moves, self.turned, dtype)
+        X = shown(pixels, self.flipped, self.moves, self.turned, torch.float32)
+        if self.crops is not None:
+            X = cropped(X, self.crops)
+        return recoloured(X, self.factors, self.greyed).to(dtype)
 
 
 def draw(config: AugmentationConfig, rows: Int[Tensor, " n"], generator: torch.Generator) -> Drawn:
@@ -43,7 +57,47 @@ def draw(config: AugmentationConfig, rows: Int[Tensor, " n"], generator: torch.G
     flipped = random(0, 2, n) if config.mirror else torch.zeros_like(rows)
     moves = random(-config.shifts, config.shifts + 1, 2, n) if config.shifts else None
     turned = random(0, ROTATIONS, n) if config.rotations else None
-    return Drawn(flipped, moves, turned)
+    crops = factors = greyed = None
+    if config.crop < 1:
+        area, aspect, x, y = torch.rand(4, n, generator=generator, device=device)
+        area, aspect = config.crop + (1 - config.crop) * area, ASPECT ** (2 * aspect - 1)
+        width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
+        crops = torch.stack([width, height, (2 * x - 1) * (1 - width), (2 * y - 1) * (1 - height)])
+    if config.jitter:
+        factors = 1 + config.jitter * (2 * torch.rand(3, n, generator=generator, device=device) - 1)
+    if config.grey:
+        greyed = torch.rand(n, generator=generator, device=device) < config.grey
+    return Drawn(flipped, moves, turned, crops, factors, greyed)
+
+
+def cropped(X: Float[Tensor, "n c h w"], crops: Float[Tensor, "4 n"]) -> Float[Tensor, "n c h w"]:
+    """A part of each image, enlarged to the whole of it."""
+    width, height, x, y = crops
+    nothing = torch.zeros_like(width)
+    across, down = torch.stack([width, nothing, x], 1), torch.stack([nothing, height, y], 1)
+    grid = affine_grid(torch.stack([across, down], 1), list(X.shape), align_corners=False)
+    return grid_sample(X, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+
+
+def recoloured(
+    X: Float[Tensor, "n c h w"], factors: Float[Tensor, "3 n"] | None, greyed: Bool[Tensor, " n"] | None
+) -> Float[Tensor, "n c h w"]:
+    """Images from −1 to 1 with other brightness, contrast and saturation; some without colour."""
+    if factors is not None:
+        brightness, contrast, saturation = factors[:, :, None, None, None]
+        X = (X + 1) * brightness - 1
+        middle = X.mean((1, 2, 3), keepdim=True)
+        X = middle + contrast * (X - middle)
+        if X.shape[1] == len(LUMA):
+            grey = _luma(X)
+            X = grey + saturation * (X - grey)
+    if greyed is not None and X.shape[1] == len(LUMA):
+        X = torch.where(greyed[:, None, None, None], _luma(X), X)
+    return X.clamp(-1, 1)
+
+
+def _luma(X: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 1 h w"]:
+    return sum(weight * X[:, i : i + 1] for i, weight in enumerate(LUMA))  # type: ignore[return-value]
 
 
 def rotated_labels(y: Int[Tensor, " n"], turned: Int[Tensor, " n"], old_classes: int) -> Int[Tensor, " n"]:

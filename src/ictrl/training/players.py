@@ -32,13 +32,17 @@ class Players:
         self.decoder.train(train)
 
 
-def adam(network: nn.Module, learning_rate: float, betas: tuple[float, float]) -> torch.optim.Adam:
-    """Adam for a network, such that its step can be recorded on a GPU."""
+def adam(
+    network: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float = 0.0
+) -> torch.optim.Adam:
+    """Adam for a network, such that its step can be recorded on a GPU; with weight decay it is AdamW."""
     # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
     on_gpu: dict[str, Any] = {}
     rate: float | Tensor = learning_rate
     if (first := next(network.parameters())).is_cuda:
         on_gpu, rate = {"capturable": True, "fused": True}, torch.tensor(learning_rate, device=first.device)
+    if weight_decay:
+        return torch.optim.AdamW(network.parameters(), rate, betas, weight_decay=weight_decay, **on_gpu)
     return torch.optim.Adam(network.parameters(), rate, betas, **on_gpu)
 
 

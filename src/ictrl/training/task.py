@@ -114,7 +114,7 @@ FeaturesBefore = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def _features_before(encoder: nn.Module, source: ImageSource, stage: GameStageConfig) -> FeaturesBefore:
     augmentation = stage.augmentation
-    if not augmentation.shifts and not augmentation.rotations:
+    if not augmentation.moves_or_recolours:
         cached = _all_features(encoder, source, augmentation.mirror)
         return lambda X, rows, flipped: cached[flipped, rows]
 
