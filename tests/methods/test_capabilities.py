@@ -8,11 +8,17 @@ from method_support import METHODS, learner_of, recipe_of
 
 import ictrl
 from ictrl import InputError, create_learner
-from ictrl.methods.capabilities import Draws, DrawsFeatures, KeepsMoments, Replays, Reviews, ask
+from ictrl.methods.capabilities import Draws, DrawsFeatures, KeepsMoments, Remembers, Replays, Reviews, ask
 
 SOURCE = Path(ictrl.__file__).parent
-ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Reviews}
-CAN: dict[str, set[type]] = {"ictrl": ALL, "frozen": ALL - {Reviews}, "finetune": set(), "joint": set()}
+ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews}
+CAN: dict[str, set[type]] = {
+    "ictrl": ALL - {Remembers},
+    "frozen": ALL - {Remembers, Reviews},
+    "finetune": set(),
+    "joint": set(),
+    "wide": {Remembers},
+}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from ictrl.config import AugmentationConfig
-from ictrl.training.augmentation import ROTATIONS, draw, rotated_labels, shown
+from ictrl.errors import ConfigError
+from ictrl.training.augmentation import ROTATIONS, cropped, draw, recoloured, rotated_labels, shown
 
 
 def images(n: int) -> torch.Tensor:
@@ -91,3 +92,53 @@ def test_every_rotation_of_a_new_class_has_a_number_of_its_own(old: int) -> None
     labels = rotated_labels(y, turned, old)
     assert labels.tolist() == list(range(old, old + 5 * ROTATIONS))
     assert rotated_labels(y.short(), turned, old).dtype == torch.int16  # as few bits as before
+
+
+def test_a_crop_of_everything_is_the_image() -> None:
+    X = torch.rand(3, 3, 8, 8) * 2 - 1
+    whole = torch.tensor([1.0, 1.0, 0.0, 0.0])[:, None].expand(4, 3)
+    torch.testing.assert_close(cropped(X, whole), X)
+
+
+def test_a_crop_shows_a_part_enlarged() -> None:
+    """The left half: its middle column of pixels lies where the image's quarter was."""
+    X = torch.linspace(-1, 1, 8).expand(1, 1, 8, 8).clone()
+    left = torch.tensor([0.5, 1.0, -0.5, 0.0])[:, None]
+    shown = cropped(X, left)
+    assert float(shown.max()) < 0.1
+    torch.testing.assert_close(shown[0, 0, 0].mean(), X[0, 0, 0, :4].mean(), atol=0.02, rtol=0)
+
+
+def test_crops_keep_to_the_share_that_is_asked_for(generator: torch.Generator) -> None:
+    drawn = draw(AugmentationConfig(crop=0.3), torch.arange(500), generator)
+    assert drawn.crops is not None
+    width, height, x, y = drawn.crops
+    area = width * height
+    assert 0.25 < float(area.min()) < 0.35  # a side is never longer than the image
+    assert float(area.max()) > 0.9
+    assert float((x.abs() + width).max()) <= 1 + 1e-6
+    assert float((y.abs() + height).max()) <= 1 + 1e-6
+
+
+def test_colours_change_as_the_factors_say() -> None:
+    X = torch.rand(2, 3, 4, 4) * 1.2 - 0.6
+    same = torch.ones(3, 2)
+    torch.testing.assert_close(recoloured(X, same, None), X)
+    brighter = recoloured(X, torch.tensor([[1.2], [1.0], [1.0]]).expand(3, 2), None)
+    torch.testing.assert_close(brighter, ((X + 1) * 1.2 - 1).clamp(-1, 1))
+    grey = recoloured(X, None, torch.tensor([True, False]))
+    assert torch.equal(grey[0, 0], grey[0, 2])
+    assert torch.equal(grey[1], X[1])
+    without_saturation = recoloured(X, torch.tensor([[1.0], [1.0], [0.0]]).expand(3, 2), None)
+    torch.testing.assert_close(without_saturation[:, 0], without_saturation[:, 1])
+
+
+def test_grey_images_have_no_saturation_to_change() -> None:
+    X = torch.rand(2, 1, 4, 4)
+    torch.testing.assert_close(recoloured(X, torch.tensor([[1.0], [1.0], [0.3]]).expand(3, 2), None), X)
+
+
+@pytest.mark.parametrize("settings", [{"crop": 0.0}, {"crop": 1.5}, {"jitter": 1.0}, {"grey": -0.1}])
+def test_crops_and_colours_out_of_range(settings: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=f"augmentation.{next(iter(settings))}"):
+        AugmentationConfig(**settings)

@@ -7,18 +7,19 @@ form), on a projector that is thrown away too:
     CE(4y + r) + w · (−R(P; ε²) − a · mean cosine(P, P′)) / 50.
 
 Then it stays as it is. Every class is kept as a mean of *wide features*, all classes together as one covariance
-(`memory/wide_memory.py`): nothing drifts, nothing is forgotten, and what memory says equals what all old images would say.
+(`memory/wide_memory.py`): nothing drifts, nothing is forgotten, and memory says what all old images would say.
 
 Settings: ours, from measurements on validation images of CIFAR-10.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
+from torch.nn.utils import skip_init
 
 from ictrl.config import AugmentationConfig, MethodConfig, StageConfig
 from ictrl.errors import ConfigError
@@ -147,6 +148,7 @@ class Wide(Learner[WideMemory]):
                 views, turned = [], None
                 if settings.rotations:
                     turned = draw(turning, chosen, generator).turned
+                    assert turned is not None
                     view = draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32)
                     views.append(_turned(view, turned))
                 if supervision.weight:
@@ -207,7 +209,7 @@ class Wide(Learner[WideMemory]):
         return scores[:, torch.tensor(self.labels, device=self.device).argsort()]
 
     def kept_tensors(self) -> dict[str, Tensor]:
-        return self.kept.tensors()
+        return self.kept.tensors() if self.labels else {}
 
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideMemory:
         D = self._wide_dimension()
@@ -245,10 +247,10 @@ class _Remembering(Wide):
 
 
 def _projector(d: int, generator: torch.Generator, device: torch.device) -> nn.Module:
-    layers: list[Any] = [nn.Linear(d, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, PROJECTED)]
-    network = nn.Sequential(*layers).to(device)
+    first, last = skip_init(nn.Linear, d, HIDDEN), skip_init(nn.Linear, HIDDEN, PROJECTED)
+    network = nn.Sequential(first, nn.BatchNorm1d(HIDDEN), nn.ReLU(), last).to(device)
     with torch.no_grad():
-        for layer in layers[::3]:  # from our own generator, not from the global one
+        for layer in (first, last):  # from our own generator, not from the global one
             layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
             layer.bias.zero_()
     return network

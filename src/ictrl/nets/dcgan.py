@@ -39,7 +39,7 @@ class Encoder(nn.Module):
     def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
         """The activations after each halving, from the image to 4×4: what wide features are made of."""
         found: list[Tensor] = []
-        for layer in self.layers[:-1]:  # type: ignore[index]
+        for layer in list(self.layers)[:-1]:
             X = layer(X)
             found.append(X)
         return found
