@@ -1,5 +1,7 @@
 """Your own backbone: any two modules of the stated shapes take the place of the paper's networks.
 
+A measured run in a folder takes the learner too: `ictrl.run(recipe, "runs/mine", learner=learner)`.
+
 python examples/own_backbone.py
 """
 

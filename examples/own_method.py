@@ -1,6 +1,7 @@
 """Your own method: a class with settings, known to recipes and harness by its name. Here the nearest mean of pixels.
 
-In the library it would be a file in `methods/`. Checked input, saving, exact resume, studies and reports come with it.
+In the library it would be a file in `methods/`. Checked input, saving, exact resume, studies and reports come with it;
+from a script they are known to that script only.
 
     python examples/own_method.py
 """
@@ -11,8 +12,7 @@ from typing import ClassVar
 
 import torch
 
-from ictrl import Learner, MethodConfig, load_recipe, recipe_with, run
-from ictrl.training.state import TrainingState
+from ictrl import Learner, MethodConfig, TrainingState, load_recipe, recipe_with, run
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ def readme_table() -> str:
     first, sizes = runs[0], from_to(sorted({results.parameters / 1e6 for results in runs}), ".2f")
     note = (
         f"Last/average accuracy, test images, mean of seeds 0 to 2 (CIFAR-100: one). {first.device}, torch "
-        f"{first.versions['torch']}; {sizes} M parameters; recipes `best-…`, `wide-…`. Deviations, and every figure's file: "
-        "[all results](docs/results.md)."
+        f"{first.versions['torch']}; {sizes} M parameters; recipes `best-…`, `wide-…`. Deviations, and every figure's "
+        "file: [all results](docs/results.md)."
     )
     return "\n".join([rows, "", note])
 

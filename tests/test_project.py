@@ -138,6 +138,7 @@ def test_what_a_learner_offers() -> None:
         "load",
         "settings",
         "keeps_images",
+        "misfit",
     }
 
 

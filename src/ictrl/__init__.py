@@ -28,6 +28,7 @@ from ictrl.methods.ictrl import ICTRL, Review
 from ictrl.recipes.reader import load_recipe, recipe_names
 from ictrl.recipes.tables import recipe_with
 from ictrl.training.loop import EpochReport
+from ictrl.training.state import TrainingState
 
 __version__ = "0.2.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "create_learner",
     "load_learner",
     "EpochReport",
+    "TrainingState",
     "Review",
     "Recognition",
     "Memory",

@@ -140,7 +140,7 @@ class WeightsConfig:
     distill_new: float = 0.0
     """feature distillation: what the encoder pays for ‖f(x) − f_before(x)‖² on the new task's images"""
     distill_replayed: float = 0.0
-    """the same on images replayed from memory"""
+    """feature distillation on images replayed from memory: what the encoder pays for ‖f(x̂) − f_before(x̂)‖²"""
     loop: float = 0.0
     """what both players pay for ‖f(g(z)) − z‖² on features z drawn from memory"""
     redrawn: float = 0.0

@@ -16,7 +16,9 @@ def convert(images: object = IMAGES, labels: object = LABELS) -> tuple[Tensor, T
     return labelled_images(("images", images), ("labels", labels), " of task 2")
 
 
-@pytest.mark.parametrize("labels", [LABELS.astype(np.uint8), LABELS.astype(">i4"), torch.from_numpy(LABELS).short()])
+@pytest.mark.parametrize(
+    "labels", [LABELS.astype(np.uint8), LABELS.astype(">i4"), torch.from_numpy(LABELS).short(), LABELS.tolist()]
+)
 def test_labels_of_any_whole_type(labels: object) -> None:
     converted = convert(labels=labels)[1]
     assert converted.dtype == torch.int64
@@ -48,7 +50,7 @@ def test_arrays_that_are_read_only_or_strided() -> None:
             "Expected labels of task 2 as one whole number per image but got float64 of shape (4,).",
         ),
         (IMAGES, torch.from_numpy(LABELS)[:, None], "per image but got int64 of shape (4, 1)."),
-        (IMAGES, [7, 7, 2, 2], "Expected labels of task 2 as a NumPy array or a tensor but got list."),
+        (IMAGES, "7722", "Expected labels of task 2 as a NumPy array or a tensor but got str."),
     ],
 )
 def test_what_is_wrong_is_named(images: object, labels: object, message: str) -> None:

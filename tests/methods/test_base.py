@@ -98,7 +98,7 @@ WRONG_TASKS = {
     "floats": (TASKS[1][0].float(), TASKS[1][1], "Expected uint8 images .* but got torch.float32"),
     "another shape": (torch.zeros(4, 1, 16, 16, dtype=torch.uint8), [8, 8, 9, 9], r"of shape \(n, 1, 8, 8\) but got"),
     "a class again": (*pictures([9, 5]), "Expected new classes but 5 was learned before"),
-    "one image": (TASKS[0][0][:1], [9], "at least 2 images a class but got one of class 9"),
+    "one image": (TASKS[0][0][:1], [9], "at least 2 images per class but got one of class 9"),
 }
 
 

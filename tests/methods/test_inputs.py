@@ -39,16 +39,16 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "NaN": (NAN, [5, 5], "but got torch.float32 with NaN in it"),
     "NaN in an array": (NAN.numpy(), [5, 5], "but got float32 with NaN in it"),
     "a list": ([[0]], [5], "Expected images as a tensor or an array but got list"),
-    "too few labels": (GOOD, LABELS[:-1], r"Expected one label an image \(40\) but got labels of shape \(39,\)"),
+    "too few labels": (GOOD, LABELS[:-1], r"Expected one label per image \(40\) but got labels of shape \(39,\)"),
     "too many labels": (GOOD, [*LABELS.tolist(), 2], r"but got labels of shape \(41,\)"),
     "labels in a column": (GOOD, LABELS[:, None], r"but got labels of shape \(40, 1\)"),
     "one label for all": (GOOD, 3, r"but got labels of shape \(\)"),
-    "labels that are no numbers": (GOOD[:2], ["a", "b"], "Expected whole numbers .* as labels but got <U1"),
+    "labels that are no numbers": (GOOD[:2], ["a", "b"], "Expected whole numbers .* as labels but got texts"),
     "labels with a fraction": (GOOD[:2], [0.5, 1.0], "Expected whole numbers .* as labels but got float64"),
     "labels that are NaN": (GOOD[:2], torch.tensor([float("nan")] * 2), "as labels but got float32"),
     "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits .* but got uint64"),
     "an empty task": (GOOD[:0], LABELS[:0], "Expected at least one image but got none"),
-    "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images a class but got one of class 5"),
+    "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images per class but got one of class 5"),
 }
 
 
@@ -81,7 +81,7 @@ def test_images_elsewhere(method: str, case: str, learner: ICTRL) -> None:
 
 
 def test_score(learner: ICTRL) -> None:
-    refused(lambda: learner.score(GOOD, LABELS[:3]), r"Expected one label an image \(40\)", learner)
+    refused(lambda: learner.score(GOOD, LABELS[:3]), r"Expected one label per image \(40\)", learner)
 
 
 @pytest.mark.parametrize("method", ["predict", "scores", "residuals", "score", "sample", "recall", "review"])

@@ -208,7 +208,7 @@ def test_another_method_takes_over_the_settings_that_both_have(tmp_path: Path) -
     write(tmp_path, own='base = "digits"\n[method]\nname = "frozen"\n[method.first]\nbatch = 9')
     base, own = of_ictrl(load_recipe("digits")), load_recipe(tmp_path / "own.toml").method
     assert own == FrozenConfig(
-        base.network, base.game, replace(base.first, batch=9), base.memory, base.classifier
+        base.network, base.game, base.memory, base.classifier, replace(base.first, batch=9)
     )  # and nothing of `later`
 
 

@@ -10,6 +10,7 @@ from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.results import PROTOCOLS, Results
 
 BELOW = 0.02  # so far below the floor is worth a word
+EASY = 0.95  # a floor above this leaves little to learn
 TITLES = {
     "memory": ("memory", "from what the learner kept alone"),
     "reencoded": ("reencoded", "the paper's protocol, refitted from all old training images"),
@@ -73,6 +74,8 @@ def print_results(console: Console, results: Results, keeps_images: bool = False
             "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
             "has learned. More images per class, another learning rate or other weights of distillation may help."
         )
+    elif results.untrained is not None and min(results.untrained.last, results.memory.last) > EASY:
+        console.print("The untrained floor is nearly as high: on such easy data accuracy says little about learning.")
     console.print(f"Learning took {results.seconds['learn']:.0f} s on {results.device}.")
 
 

@@ -51,6 +51,7 @@ def _images(name: str, given: object, where: str) -> UInt8[Tensor, "n c h w"]:
 
 
 def _labels(name: str, given: object, where: str) -> Int[Tensor, " n"]:
+    given = np.asarray(given) if isinstance(given, list | tuple) else given
     array, dtype = _array(name, given, where)
     if array.ndim != 1 or not dtype.startswith(("int", "uint")):
         raise InputError(

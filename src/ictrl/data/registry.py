@@ -139,8 +139,9 @@ def list_datasets(root: Path | None = None) -> list[Listing]:
     return [replace(entry.listing, present=entry.present(root)) for entry in registered().values()]
 
 
-def load_dataset(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
-    """The dataset that the settings name, with the side and the channels that a network expects."""
+def load_dataset(stream: StreamConfig | str, image_size: int, channels: int) -> Dataset:
+    """The dataset that the settings name, or that of a name, with the side and channels that a network expects."""
+    stream = StreamConfig(dataset=stream) if isinstance(stream, str) else stream
     dataset = _entry(stream.dataset).reader(stream, image_size, channels)
     if not isinstance(dataset, Dataset):
         raise InputError(

@@ -60,11 +60,14 @@ def newest_position(
         adopt(given, recipe)
     position = Position(given or create_learner(recipe, device=device), done=0)
     warnings = position.warnings
-    for path in _learners(folder):
+    learners = _learners(folder)
+    for path in learners:
         if (stored := _good(path, LEARNER, run, recipe, warnings)) is not None:
             learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
             position = Position(learner, int(path.stem.removeprefix("after-task-")), stored.notes, warnings=warnings)
             break
+    if learners and not position.done:
+        warnings.append(f"No checkpoint of a learned task in {folder} can be read: the run goes back to its beginning.")
     for task, epoch, path in _stopped(folder):
         if task == position.done + 1 and _good(path, STOPPED_TASK, run, recipe, warnings) is not None:
             position.stopped, position.epoch = path, epoch

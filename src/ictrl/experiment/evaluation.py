@@ -129,10 +129,11 @@ def only_remembering(learner: Learner[Any], tasks: list[Task]) -> list[list[floa
 
 def measure_floor(learner: Learner[Any], tasks: list[Task], measured: Measured, floor: str) -> None:
     """One of the floors: the learner as it is before the first task, or after it, never trained again."""
-    with measured.timed("floors"):
-        if isinstance(learner, KeepsMoments):
+    if isinstance(learner, KeepsMoments):
+        with measured.timed("floors"):
             setattr(measured, floor, never_learning(learner, tasks))
-        elif isinstance(learner, Remembers):
+    elif isinstance(learner, Remembers):
+        with measured.timed("floors"):
             setattr(measured, floor, only_remembering(learner.remembering(), tasks))
 
 

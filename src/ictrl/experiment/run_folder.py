@@ -163,9 +163,11 @@ class RunFolder:
         """The newest good state, which must have learned something to be of use."""
         position = self.position(device)
         if not position.done:
-            reasons = "".join(f" {warning}" for warning in position.warnings)
+            damaged = (
+                f" that can be read ({position.warnings[0].partition(' Going back')[0]})" if position.warnings else ""
+            )
             raise InputError(
-                f"Expected a run with a task learned but {self.path} has none: `ictrl resume {self.path}`.{reasons}"
+                f"Expected a run with a task learned but {self.path} has none{damaged}: `ictrl resume {self.path}`."
             )
         return position
 

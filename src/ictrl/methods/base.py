@@ -62,6 +62,8 @@ class Learner(ABC, Generic[Kept]):
     """its settings; their name is the method's"""
     keeps_images: ClassVar[bool] = False
     """whether it keeps training images: such a method is a bound, not an answer"""
+    misfit: ClassVar[str] = ""
+    """what to do where a file's contents do not fit, if there is something"""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -218,7 +220,7 @@ class Learner(ABC, Generic[Kept]):
 
     def load_stored(self, stored: Stored, path: str | Path) -> None:
         """Take over what a file holds."""
-        with _fitting(path):
+        with _fitting(path, self.misfit):
             self.resize(len(stored.labels))
             self._state.load(stored.tensors, same_device=stored.device == self.device.type)
             kept = {name: tensor.to(self.device) for name, tensor in group(stored.tensors, "memory").items()}
@@ -284,10 +286,11 @@ def load_learner(
 
 
 @contextmanager
-def _fitting(path: str | Path) -> Iterator[None]:
-    """Turns whatever goes wrong while contents are put into place into one line."""
+def _fitting(path: str | Path, advice: str = "") -> Iterator[None]:
+    """Turns whatever goes wrong while contents are put into place into one line, with advice if there is any."""
     try:
         yield
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(line.strip() for line in str(error).splitlines()[:2]).rstrip(".")  # torch's is in the second
-        raise InputError(f"Expected a saved learner but the contents of {path} do not fit: {reason}.") from None
+        line = f"Expected a saved learner but the contents of {path} do not fit: {reason}."
+        raise InputError(f"{line} {advice}".rstrip()) from None

@@ -1,7 +1,7 @@
 """Capabilities: what some learners can do besides learning and predicting.
 
 Evaluation, report and command line ask for them (`isinstance(learner, Draws)`, `ask(learner, Draws, "draw")`) and do
-without where a method has them not; no one asks which method it is.
+without where a method lacks them; no one asks which method it is.
 """
 
 from typing import Any, Protocol, TypeVar, runtime_checkable

@@ -35,6 +35,8 @@ ObjectiveOf = Callable[..., Objective]
 class ClosedLoopLearner(Learner[Memory]):
     """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
 
+    misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
+
     def __init__(
         self,
         recipe: Recipe | None = None,
@@ -79,7 +81,8 @@ class ClosedLoopLearner(Learner[Memory]):
             ("decoder", own_decoder, ((2, d), (2, channels, size, size))),
         ):
             if own is not None:
-                given = torch.zeros(shapes[0], device=next(own.parameters()).device)
+                weight = next(own.parameters(), torch.zeros(0))  # a network may have none
+                given = torch.zeros(shapes[0], device=weight.device)
                 check_backbone(name, own.eval(), given, shapes[1])
         return encoder, decoder
 
@@ -153,7 +156,7 @@ class ClosedLoopLearner(Learner[Memory]):
         return self._classifier[1]
 
     def classifier_of(self, moments: Moments) -> Classifier:
-        """The same classifier from other moments."""
+        """The classifier that the recipe asks for, made of these moments instead of memory's."""
         return classifier_of(moments, self.settings.classifier)
 
     def residuals(self, images: Images) -> Images:

@@ -35,12 +35,17 @@ def checked_images(images: Tensor | NDArray[Any], channels: int, side: int) -> U
 
 
 def checked_labels(labels: ArrayLike, n: int) -> Int[Tensor, " n"]:
-    """One whole number an image, as int64 on the CPU."""
+    """One whole number per image, as int64 on the CPU."""
     values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if values.shape != (n,):
-        raise InputError(f"Expected one label an image ({n}) but got labels of shape {values.shape}.")
+        raise InputError(f"Expected one label per image ({n}) but got labels of shape {values.shape}.")
     if values.dtype.kind not in "iu" or (values.dtype.kind == "u" and (values > np.iinfo(np.int64).max).any()):
-        raise InputError(f"Expected whole numbers that fit into 64 bits as labels but got {values.dtype}.")
+        found = (
+            "texts: number the classes, as np.unique(…, return_inverse=True) does"
+            if values.dtype.kind in "US"
+            else (str(values.dtype))
+        )
+        raise InputError(f"Expected whole numbers that fit into 64 bits as labels but got {found}.")
     return torch.from_numpy(values.astype(np.int64))
 
 
@@ -51,12 +56,12 @@ def check_new_classes(y: Int[Tensor, " n"], learned: Container[int]) -> None:
     if again:
         raise InputError(
             f"Expected new classes but {listed(again)} {'was' if len(again) == 1 else 'were'} learned before: "
-            "leave such images out of this task, or start a new learner with all of them."
+            "leave such images out of this task, or show them to review, if the method has it."
         )
     lonely = [int(label) for label in present[counts < 2]]
     if lonely:
         raise InputError(
-            f"Expected at least 2 images a class but got one of class {listed(lonely)}: "
+            f"Expected at least 2 images per class but got one of class {listed(lonely)}: "
             "the mean of one image's features would be those features, and no image's features are kept."
         )
 

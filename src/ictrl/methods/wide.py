@@ -19,18 +19,17 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from torch.nn.utils import skip_init
 
 from ictrl.config import AugmentationConfig, MethodConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.wide_memory import WideClassifier, WideMemory, nothing_yet, wide_features
 from ictrl.methods.base import Learner
 from ictrl.nets.dcgan import Encoder
-from ictrl.nets.head import LinearHead
+from ictrl.nets.head import LinearHead, projector_head
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
 from ictrl.theory.rates import coding_rate
-from ictrl.training.augmentation import ROTATIONS, draw, rotated_labels
+from ictrl.training.augmentation import ROTATIONS, draw, rotated, rotated_labels
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource
 from ictrl.training.loop import TaskHooks, run_epochs
@@ -133,7 +132,7 @@ class Wide(Learner[WideMemory]):
         assert stage.batch != "rule"
         d, classes = settings.network.feature_dim, int(rows.max()) + 1
         head = LinearHead(d).to(device).grown(ROTATIONS * classes, generator)
-        projector = _projector(d, generator, device)
+        projector = projector_head(d, HIDDEN, PROJECTED, generator).to(device)
         networks: dict[str, nn.Module] = {"encoder": encoder, "head": head, "projector": projector}
         optimiser = adam(nn.ModuleDict(networks), stage.learning_rate, (0.9, 0.999), settings.weight_decay)
         self._state = state = TrainingState(networks, {"network": optimiser}, generator)
@@ -150,7 +149,7 @@ class Wide(Learner[WideMemory]):
                     turned = draw(turning, chosen, generator).turned
                     assert turned is not None
                     view = draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32)
-                    views.append(_turned(view, turned))
+                    views.append(rotated(view, turned))
                 if supervision.weight:
                     views += [draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32) for _ in "ab"]
             with lap("features"):
@@ -244,21 +243,3 @@ class _Remembering(Wide):
 
     def _train(self, X: Tensor, rows: Tensor, hooks: TaskHooks) -> None:
         """Nothing is trained."""
-
-
-def _projector(d: int, generator: torch.Generator, device: torch.device) -> nn.Module:
-    first, last = skip_init(nn.Linear, d, HIDDEN), skip_init(nn.Linear, HIDDEN, PROJECTED)
-    network = nn.Sequential(first, nn.BatchNorm1d(HIDDEN), nn.ReLU(), last).to(device)
-    with torch.no_grad():
-        for layer in (first, last):  # from our own generator, not from the global one
-            layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
-            layer.bias.zero_()
-    return network
-
-
-def _turned(X: Float[Tensor, "n c h w"], turned: Int[Tensor, " n"]) -> Float[Tensor, "n c h w"]:
-    """Each image turned by so many quarters."""
-    result = X
-    for quarters in range(1, ROTATIONS):
-        result = torch.where(turned[:, None, None, None] == quarters, X.rot90(quarters, (2, 3)), result)
-    return result

@@ -1,8 +1,9 @@
-"""A linear classifier that grows with the classes."""
+"""Heads on top of an encoder's features: a linear classifier that grows, a projector."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 
 class LinearHead(nn.Module):
@@ -24,3 +25,17 @@ class LinearHead(nn.Module):
             head.weight.normal_(0.0, d**-0.5, generator=generator)
             head.weight[:old], head.bias[:old] = self.weight, self.bias
         return head
+
+
+def projector_head(d: int, hidden: int, out: int, generator: torch.Generator) -> nn.Sequential:
+    """Two linear layers with BatchNorm and ReLU between them, for losses that are thrown away with it.
+
+    Weights come from the generator given, on its device, and not from the global one.
+    """
+    device = generator.device
+    first, last = skip_init(nn.Linear, d, hidden, device=device), skip_init(nn.Linear, hidden, out, device=device)
+    with torch.no_grad():
+        for layer in (first, last):
+            layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
+            layer.bias.zero_()
+    return nn.Sequential(first, nn.BatchNorm1d(hidden, device=device), nn.ReLU(), last)

@@ -23,7 +23,7 @@ def recipe_from_table(table: dict[str, Any]) -> Recipe:
     if name is not None and (not isinstance(name, str) or name not in METHODS):
         raise ConfigError(
             f"Expected method.name to be one of {', '.join(METHODS)} but got {name!r}"
-            f"{did_you_mean(str(name), list(METHODS))}."
+            f"{did_you_mean(str(name), list(METHODS))}: a method of your own is known once its module is imported."
         )
     base = Recipe() if name is None else Recipe(method=METHODS[name]())
     if isinstance(method, dict):
@@ -132,7 +132,11 @@ def _over(base: T, table: dict[str, Any], path: str) -> T:
     values = {}
     for key, value in table.items():
         if key not in known:
-            raise ConfigError(f"Expected a known setting but got {path + key!r}{did_you_mean(key, list(known))}.")
+            inner = [
+                f"{name}.{key}" for name in known if is_dataclass(part := getattr(base, name)) and hasattr(part, key)
+            ]
+            guess = f" (did you mean {inner[0]!r}?)" if inner else did_you_mean(key, list(known))
+            raise ConfigError(f"Expected a known setting but got {path + key!r}{guess}.")
         if is_dataclass(inner := getattr(base, key)):
             if not isinstance(value, dict):
                 raise ConfigError(f"Expected {path + key} to be a table but got {value!r}.")

@@ -19,7 +19,7 @@ that do not come back from the loop one by one, and not only as a class.
 
 A *term* is a function of what a step has seen. A player's *loss* is a mapping from terms to signed weights, and both
 players minimise theirs: what the paper has the encoder maximise stands here with a minus. A new term is one function
-here, one weight in `config.WeightsConfig`, and one entry in the losses below.
+here, one weight in `config.WeightsConfig`, and one entry in the losses of `closed_loop` below.
 """
 
 from collections.abc import Callable, Mapping
@@ -111,7 +111,7 @@ def distill_new(seen: Transcription) -> Float[Tensor, ""]:
 
 @needs("Z_hat_before")
 def distill_replayed(seen: Transcription) -> Float[Tensor, ""]:
-    """The same for images replayed from memory"""
+    """How far the features of images replayed from memory have moved since the task began"""
     assert seen.Z_hat_before is not None
     return mean_squared_distance(seen.Z_hat[seen.new_rows :], seen.Z_hat_before)
 

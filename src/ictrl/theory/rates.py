@@ -143,7 +143,7 @@ def _cholesky(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Ten
 
 
 def _cholesky_sweep(A: Float[Tensor, "m d d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d d"], Int[Tensor, " m"]]:
-    """The same, with A⁻¹ in A's place.
+    """½ log det A, A⁻¹ (in A's place), and 0 or the failing row of each of a batch of positive definite matrices.
 
     Block by block: a Cholesky of the pivot block gives its share of the determinant and its inverse P⁻¹, and the sweep
 

@@ -7,7 +7,7 @@ part of a recorded step. A rotated image is one of another class: `rotated_label
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
@@ -126,10 +126,16 @@ def shown(
     if moves is not None:
         pixels = _moved(pixels, *moves[:, :, None])
     if turned is not None:
-        for quarters in (1, 2, 3):
-            turn = turned[:, None, None, None] == quarters
-            pixels = torch.where(turn, pixels.rot90(quarters, (2, 3)), pixels)
+        pixels = rotated(pixels, turned)
     return to_float(pixels).to(dtype)
+
+
+def rotated(X: Shaped[Tensor, "n c h w"], turned: Int[Tensor, " n"]) -> Shaped[Tensor, "n c h w"]:
+    """Each image turned by so many quarters."""
+    result = X
+    for quarters in range(1, ROTATIONS):
+        result = torch.where(turned[:, None, None, None] == quarters, X.rot90(quarters, (2, 3)), result)
+    return result
 
 
 def _moved(

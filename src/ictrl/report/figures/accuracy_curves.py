@@ -8,7 +8,7 @@ from ictrl.report.words import TITLES, axis_begin, axis_note
 MEANING = {
     "memory": "memory: nothing but what the learner kept.",
     "reencoded": "reencoded: the paper's protocol, which needs all old images.",
-    "untrained": "The floors are re-encoded: the networks untrained, and never trained again after the first task.",
+    "untrained": "The floors are reencoded: the networks untrained, and never trained again after the first task.",
 }
 
 
