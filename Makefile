@@ -36,8 +36,9 @@ $(VENV)/triton: $(VENV)/developing
 	@$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install -qq --no-deps triton==3.9.0 || echo "There is no Triton for this machine: the tests of the GPU kernels are skipped." >&2
 	@touch $@
 
+# Many small tests: a process per core with one thread each takes half as long as one process with all threads.
 test: lint $(VENV)/triton site ## lint, types, every test, and the site without a warning
-	@$(BIN)/python -m pytest -q
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadscope
 
 lint: $(VENV)/developing ## style and types
 	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run make format" >&2; exit 1; }
