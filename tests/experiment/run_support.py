@@ -37,7 +37,7 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
     if kind != "ictrl":
         recipe = recipe_with(recipe, {"method": {"name": kind, **({"stage": STAGE} if kind == "joint" else {})}})
     if kind == "wide":  # which refuses fewer
-        recipe = recipe_with(recipe, {"stream": {"limit": 12}})
+        recipe = recipe_with(recipe, {"method": {"trunk": STAGE}, "stream": {"limit": 12}})
     if "tasks" in changes.get("stream", {}):
         changes["stream"] = {"task_sizes": [], **changes["stream"]}
     return recipe_with(recipe, changes)

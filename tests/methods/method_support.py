@@ -21,7 +21,7 @@ TESTS, TEST_LABELS = pictures([5, -4, 2, 30], each=8, seed=1)
 # what a method needs besides the settings that it shares with i-CTRL
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "finetune": {"later": {"batch": 15}},
-    "wide": {"reading": {"pool": 2}},
+    "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "joint": {"stage": {"epochs": 3, "batch": 30, "learning_rate": 1e-3, "ema": 0.0}},
 }
 

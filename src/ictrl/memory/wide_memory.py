@@ -1,8 +1,7 @@
-"""Wide memory: class means and one covariance in a wide feature space, and the classifier that reads them (LDA).
+"""Wide memory: class means and one covariance of wide features, and the classifier that reads them (LDA).
 
-The *wide features* φ(x) are the activations of an encoder's stages, pooled to a few cells and put side by side:
-thousands of numbers where the encoder's own features are a hundred. Kept are, per class, a count and a mean of φ, and
-for all classes together one within-class covariance
+Kept are, per class, a count and a mean of φ (`wide_features.py`), and for all classes together one within-class
+covariance
 
     Σ = Σⱼ (nⱼ − 1) Σⱼ / Σⱼ (nⱼ − 1),
 
@@ -13,22 +12,26 @@ Linear discriminant analysis takes the class whose mean is nearest in the measur
 
     score of class j = wⱼᵀφ − ½ wⱼᵀμⱼ,   wⱼ = (Σ + ρI)⁻¹ μⱼ,   ρ = ridge × the mean variance.
 
-The covariance is kept as standard deviations and half of a symmetric matrix of correlations, in 16 bits each: a fourth
-of its bytes. Correlations lie between −1 and 1, so that steps of equal size (1/32767) err far less than half precision
-does, whose error of a large correlation would be as large as the ridge.
+The covariance is kept as its Cholesky factor, Σ = LLᵀ, half a matrix of 16 or 8 bits a number. Rounding L by δ leaves a
+covariance whatever δ is, and moves its small eigenvalues by δ² only, while rounding Σ itself moves them by δ: they are
+what LDA divides by.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
 
 from ictrl.errors import InputError
+from ictrl.memory.wide_features import Reduction
 
-STEPS = 32767  # from 0 to a correlation of 1
+Bits = Literal[8, 16]
+DTYPES: dict[int, torch.dtype] = {8: torch.int8, 16: torch.int16}
 LEAST = 10  # images of a class: from the moments of fewer, single features could be guessed
+NOT_REDUCED = Reduction()
+JITTER = 1e-7  # of the mean variance, added so that a covariance of few images can be factorised
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,14 @@ class WideMemory:
 
     counts: Int[Tensor, " k"]
     means: Float[Tensor, "k D"]
-    deviations: Float[Tensor, " D"]
-    """square roots of the variances"""
-    correlations: Int[Tensor, " half"]
-    """below the diagonal, row by row, in steps of 1/32767"""
+    diagonal: Float[Tensor, " D"]
+    """of L"""
+    scales: Float[Tensor, " D"]
+    """of each row of L left of its diagonal, the largest number"""
+    factor: Int[Tensor, " half"]
+    """L left of its diagonal, row by row, in equal steps up to the row's largest"""
+    reduction: Reduction = NOT_REDUCED
+    """what φ was made by"""
 
     @property
     def degrees(self) -> int:
@@ -48,14 +55,14 @@ class WideMemory:
         return int(self.counts.sum()) - len(self.counts)
 
     def covariance(self) -> Float[Tensor, "D D"]:
-        """Σ, in full."""
-        D = len(self.deviations)
-        full = torch.zeros(D, D, device=self.deviations.device)
-        rows, columns = torch.tril_indices(D, D, -1, device=full.device)
-        full[rows, columns] = self.correlations / STEPS
-        full = full + full.T
-        full.diagonal().fill_(1.0)
-        return full.mul_(self.deviations[:, None]).mul_(self.deviations)
+        """Σ, in full and in double precision, as are all sums here: LDA divides by its smallest eigenvalues."""
+        D = len(self.diagonal)
+        L = torch.zeros(D, D, device=self.diagonal.device, dtype=torch.float64)
+        rows, columns = torch.tril_indices(D, D, -1, device=L.device)
+        L[rows, columns] = self.factor.double()
+        L *= (self.scales / torch.iinfo(self.factor.dtype).max)[:, None]
+        L.diagonal().copy_(self.diagonal)
+        return L @ L.T
 
     @classmethod
     def of(
@@ -63,34 +70,39 @@ class WideMemory:
         counts: Int[Tensor, " k"],
         means: Float[Tensor, "k D"],
         scatter: Float[Tensor, "D D"],
+        bits: Bits = 16,
+        reduction: Reduction = NOT_REDUCED,
     ) -> "WideMemory":
         """From the sum Σⱼ Σ (φ − μⱼ)(φ − μⱼ)ᵀ of all classes."""
-        D = len(scatter)
+        D, steps = len(scatter), torch.iinfo(DTYPES[bits]).max
         covariance = scatter / (counts.sum() - len(counts))
-        deviations = covariance.diagonal().clamp(min=0).sqrt()
-        scale = deviations.clamp(min=torch.finfo(torch.float32).tiny)
-        rows, columns = torch.tril_indices(D, D, -1, device=scatter.device)
-        correlations = (covariance / scale[:, None] / scale)[rows, columns].clamp(-1, 1)
-        return cls(counts, means, deviations, (correlations * STEPS).round().to(torch.int16))
+        covariance.diagonal().add_(JITTER * covariance.diagonal().mean() + torch.finfo(torch.float32).tiny)
+        L = torch.linalg.cholesky(covariance).float()
+        diagonal = L.diagonal().clone()
+        L.diagonal().zero_()
+        scales = L.abs().amax(1)
+        L /= scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
+        rows, columns = torch.tril_indices(D, D, -1, device=L.device)
+        return cls(counts, means, diagonal, scales, (L[rows, columns] * steps).round().to(DTYPES[bits]), reduction)
 
-    def with_classes(self, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]) -> "WideMemory":
+    def with_classes(self, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"], bits: Bits = 16) -> "WideMemory":
         """This memory and new classes, ascending by label."""
         counts, means, scatter = class_sums(phi, y)
         if len(self.counts):
             scatter += self.degrees * self.covariance()
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
-        return WideMemory.of(counts, means, scatter)
+        return WideMemory.of(counts, means, scatter, bits, self.reduction)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is kept, by name."""
-        return dict(vars(self))
+        plain = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return plain | {f"reduction.{i}": matrix for i, matrix in enumerate(self.reduction.matrices)}
 
 
-def nothing_yet(D: int, device: torch.device) -> WideMemory:
+def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> WideMemory:
     """The memory of no class."""
-    counts = torch.zeros(0, dtype=torch.int64, device=device)
-    means, deviations = torch.zeros(0, D, device=device), torch.zeros(D, device=device)
-    return WideMemory(counts, means, deviations, torch.zeros(0, dtype=torch.int16, device=device))
+    none = torch.zeros(0, device=device)
+    return WideMemory(none.long(), none.view(0, 0), none, none, none.to(torch.int16), reduction)
 
 
 def class_sums(
@@ -105,8 +117,11 @@ def class_sums(
             "from what is kept of fewer, single images' features could be computed."
         )
     means = torch.stack([phi[y == label].mean(0) for label in labels])
-    centred = phi - means[torch.searchsorted(labels, y)]
-    return counts, means, centred.T @ centred
+    scatter = torch.zeros(phi.shape[1], phi.shape[1], dtype=torch.float64, device=phi.device)
+    for label, mean in zip(labels, means):
+        centred = (phi[y == label] - mean).double()
+        scatter.addmm_(centred.T, centred)
+    return counts, means, scatter
 
 
 @dataclass(frozen=True)
@@ -120,16 +135,10 @@ class WideClassifier:
     def of(cls, memory: WideMemory, ridge: float) -> "WideClassifier":
         covariance = memory.covariance()
         covariance.diagonal().add_(ridge * covariance.diagonal().mean() + torch.finfo(torch.float32).tiny)
-        # rounding of correlations may leave an eigenvalue below 0 where the ridge is small: solved, not factorised
-        weights = torch.linalg.solve(covariance, memory.means.T).T
+        factor = torch.linalg.cholesky(covariance)
+        weights = torch.cholesky_solve(memory.means.T.double(), factor).T.float()
         return cls(weights, -0.5 * (weights * memory.means).sum(1))
 
     def scores(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, "n k"]:
         """The largest for the class whose mean is nearest."""
         return phi @ self.weights.T + self.offsets
-
-
-def wide_features(stages: list[Tensor], pool: int) -> Float[Tensor, "n D"]:
-    """The activations of all stages, each pooled to at most pool × pool cells, side by side."""
-    parts = [adaptive_avg_pool2d(stage.float(), min(pool, stage.shape[-1])).flatten(1) for stage in stages]
-    return torch.cat(parts, dim=1)

@@ -17,7 +17,8 @@ from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
 from ictrl.methods.base import Learner
 from ictrl.methods.inputs import Images, like, listed, whole_number
-from ictrl.nets.dcgan import Decoder, Encoder
+from ictrl.nets.dcgan import Decoder
+from ictrl.nets.families import encoder_of
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, check_backbone, precision_of, to_float, to_uint8
 from ictrl.theory.objectives import Objective, closed_loop
 from ictrl.theory.statistics import Moments
@@ -73,7 +74,7 @@ class ClosedLoopLearner(Learner[Memory]):
     def _backbones(self, network: NetworkConfig, initial: torch.Generator) -> tuple[nn.Module, nn.Module]:
         size, channels, d = network.image_size, network.channels, network.feature_dim
         own_encoder, own_decoder = self._own_networks
-        encoder = own_encoder or Encoder(size, channels, network.width, d, generator=initial)
+        encoder = own_encoder or encoder_of(network, initial)
         width = network.width if network.decoder_width is None else network.decoder_width
         decoder = own_decoder or Decoder(size, channels, width, d, generator=initial)
         for name, own, shapes in (

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from ictrl.config import MethodConfig, StageConfig, used_later
 from ictrl.errors import ConfigError
 from ictrl.methods.base import Kept, Learner
-from ictrl.nets.dcgan import Encoder
+from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
@@ -65,8 +65,7 @@ class CrossEntropyLearner(Learner[Kept]):
     def _networks(self, initial: torch.Generator, generator: torch.Generator) -> TrainingState:
         """New ones, with a head for no class yet."""
         network = self.recipe.method.network
-        shape = (network.image_size, network.channels, network.width, network.feature_dim)
-        encoder = Encoder(*shape, generator=initial).to(self.device).eval()
+        encoder = encoder_of(network, initial).to(self.device).eval()
         return self._with_head(encoder, LinearHead(network.feature_dim), generator)
 
     def _with_head(self, encoder: nn.Module, head: nn.Module, generator: torch.Generator) -> TrainingState:

@@ -17,9 +17,11 @@ from ictrl import kernels
 LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
 
 
-class _Convolution(nn.Conv2d):
-    def __init__(self, below: int, above: int, stride: int = 2, padding: int = 1) -> None:
-        super().__init__(below, above, 4, stride, padding, bias=False)
+class Convolution(nn.Conv2d):
+    """Without a bias, in the precision of what comes in."""
+
+    def __init__(self, below: int, above: int, stride: int = 2, padding: int = 1, kernel: int = 4) -> None:
+        super().__init__(below, above, kernel, stride, padding, bias=False)
 
     def reset_parameters(self) -> None:
         """Left to `initialise`, whose numbers come from the caller's generator and not from the global one."""
@@ -40,7 +42,7 @@ class _Transposed(nn.ConvTranspose2d):
         return functional.conv_transpose2d(H, weight, stride=self.stride, padding=padding)
 
 
-class FromImage(_Convolution):
+class FromImage(Convolution):
     """An image to features of half its side, and LeakyReLU."""
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Tensor:
@@ -54,13 +56,13 @@ class Halve(nn.Module):
 
     def __init__(self, below: int, above: int) -> None:
         super().__init__()
-        self.conv, self.norm = _Convolution(below, above), nn.BatchNorm2d(above)
+        self.conv, self.norm = Convolution(below, above), nn.BatchNorm2d(above)
 
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
-        return _normalise(self.conv(H), self.norm, LEAK)
+        return normalise(self.conv(H), self.norm, LEAK)
 
 
-class ToFeature(_Convolution):
+class ToFeature(Convolution):
     """A whole 4×4 map to one feature."""
 
     def __init__(self, below: int, d: int) -> None:
@@ -90,7 +92,7 @@ class Double(nn.Module):
         self.norm, self.conv = nn.BatchNorm2d(below), _Transposed(below, above)
 
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
-        return self.conv(_normalise(H, self.norm, 0.0))
+        return self.conv(normalise(H, self.norm, 0.0))
 
 
 class ToImage(Double):
@@ -126,7 +128,7 @@ def exact_float32() -> Iterator[None]:
         cudnn.allow_tf32, matmul.allow_tf32 = before
 
 
-def _normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:
+def normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:
     """BatchNorm, and ReLU with a slope below 0."""
     if fast := kernels.gpu(H):
         return fast.leaky_norm(H, norm, slope)

@@ -62,6 +62,15 @@ def run_in(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> Tensor:
         return backbone(x.float()).float()
 
 
+def run_stages(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> list[Tensor]:
+    """The activations of the backbone's stages, computed in this precision."""
+    stages: Callable[[Tensor], list[Tensor]] = backbone.stages  # type: ignore[assignment]
+    if getattr(backbone, "casts", False):
+        return stages(x.to(precision))
+    with torch.autocast(x.device.type, precision, enabled=precision != torch.float32):
+        return stages(x.float())
+
+
 def check_backbone(name: str, backbone: Callable[[Tensor], Any], given: Tensor, expected: tuple[int, ...]) -> None:
     """Refuse a network of the user's own that gives something of another shape than the learner will need."""
     try:

@@ -1,0 +1,141 @@
+"""How an encoder's stages are read: settings, wide features of images, memory and scores. What wide learners share."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from ictrl.errors import ConfigError, InputError
+from ictrl.memory.wide_features import Reduction, pooled
+from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
+from ictrl.nets.layers import exact_float32
+from ictrl.nets.wrappers import run_stages, to_float
+from ictrl.training.task import CHUNK
+
+
+@dataclass(frozen=True)
+class ReadingConfig:
+    """How the encoder's stages become wide features, and these a class."""
+
+    pool: int = 3
+    """cells per side that each stage's activations are pooled to"""
+    stage_pools: tuple[int, ...] = ()
+    """the same for each stage, from the image on, such as 1 1 2; 0 leaves a stage out. Takes the place of pool"""
+    reduction: Literal["none", "channels", "pca", "random"] = "none"
+    """make them fewer: each stage's channels, or all numbers, to the first principal directions of the first task; or
+    by a random matrix"""
+    sizes: tuple[int, ...] = (512,)
+    """numbers that remain at most: channels, one number for all stages or one for each that is read; or all numbers"""
+    bits: Literal[8, 16] = 16
+    """of each number of the covariance that is kept"""
+    ridge: float = 1e-3
+    """added to the covariance, as a share of the mean variance"""
+    mirror: bool = False
+    """read every image and its mirror image, and take the mean; for pictures that may be mirrored"""
+
+    def __post_init__(self) -> None:
+        if self.pool < 1:
+            raise ConfigError(f"Expected reading.pool to be at least 1 but got {self.pool}.")
+        if self.stage_pools and (min(self.stage_pools) < 0 or not any(self.stage_pools)):
+            raise ConfigError(f"Expected reading.stage_pools of at least 0, not all 0, but got {self.stage_pools}.")
+        if self.reduction not in ("none", "channels", "pca", "random"):
+            known = '"none", "channels", "pca" or "random"'
+            raise ConfigError(f"Expected reading.reduction to be {known} but got {self.reduction!r}.")
+        if not self.sizes or min(self.sizes) < 1 or (self.reduction != "channels" and len(self.sizes) > 1):
+            raise ConfigError(f"Expected reading.sizes of at least 1, several for channels only, but got {self.sizes}.")
+        if self.bits not in DTYPES:
+            raise ConfigError(f"Expected reading.bits to be 8 or 16 but got {self.bits}.")
+        if not 0 < self.ridge < float("inf"):
+            raise ConfigError(f"Expected reading.ridge to be above 0 but got {self.ridge}.")
+
+    @property
+    def pools(self) -> tuple[int, ...]:
+        return self.stage_pools or (self.pool,)
+
+
+class WideReader:
+    """Reads images by an encoder that offers its `stages`."""
+
+    def __init__(
+        self, encoder: nn.Module, shape: tuple[int, int, int], reading: ReadingConfig, precision: torch.dtype
+    ) -> None:
+        self.encoder, self.reading, self.precision = encoder, reading, precision
+        self.device = next(encoder.parameters()).device
+        self._classifier: tuple[WideMemory, WideClassifier] | None = None
+        self._check(shape)
+
+    def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n c p p"]]:
+        """Each stage of each image, pooled; the mean over the image and its mirror image if the recipe says so."""
+        found = []
+        with torch.no_grad(), exact_float32():
+            for part in X.split(CHUNK):
+                part = part.to(self.device)
+                views = (part, part.flip(-1)) if self.reading.mirror else (part,)
+                seen = [
+                    pooled(run_stages(self.precision, self.encoder, to_float(v)), self.reading.pools) for v in views
+                ]
+                found.append([sum(stage) / len(views) for stage in zip(*seen)])
+        return [torch.cat(stage) for stage in zip(*found)]
+
+    def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
+        """φ of images, reduced as this memory's."""
+        with exact_float32():
+            parts = [memory.reduction.apply(self.stages(part)) for part in X.split(8 * CHUNK)]
+        return torch.cat(parts)
+
+    def remembered(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"]) -> WideMemory:
+        """A memory with the classes of these images; the first ones decide how φ is reduced."""
+        reading = self.reading
+        if not len(memory.counts):
+            with exact_float32():
+                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(X)))
+        with exact_float32():
+            return memory.with_classes(self.features(X, memory), y, reading.bits)
+
+    def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        """Of every class, in the memory's order."""
+        with exact_float32():
+            if self._classifier is None or self._classifier[0] is not memory:
+                self._classifier = memory, WideClassifier.of(memory, self.reading.ridge)
+            return self._classifier[1].scores(self.features(X, memory))
+
+    def kept_from(self, classes: int, tensors: dict[str, Tensor]) -> WideMemory:
+        """From what `WideMemory.tensors` gave; KeyError or ValueError if they do not fit."""
+        if not classes:
+            return nothing_yet(self.device)
+        reading = self.reading
+        matrices = tuple(
+            tensors[f"reduction.{i}"] for i in range(sum(name.startswith("reduction.") for name in tensors))
+        )
+        reduction = Reduction(reading.reduction, reading.sizes, matrices)
+        plain = {name: tensors[name] for name in ("counts", "means", "diagonal", "scales", "factor")}
+        kept = WideMemory(**plain, reduction=reduction)
+        fitted = Reduction.fitted(reading.reduction, reading.sizes, self._blank)
+        D = fitted.apply(self._blank).shape[1]
+        expected = {"counts": (classes,), "means": (classes, D), "diagonal": (D,), "scales": (D,)}
+        expected |= {"factor": (D * (D - 1) // 2,)}
+        expected |= {f"reduction.{i}": tuple(matrix.shape) for i, matrix in enumerate(fitted.matrices)}
+        shapes = {name: tuple(tensor.shape) for name, tensor in kept.tensors().items()}
+        if shapes != expected or kept.factor.dtype != DTYPES[reading.bits]:
+            raise ValueError(f"the wide memory has shapes {shapes} for {classes} classes and {D} wide features")
+        return kept
+
+    def _check(self, shape: tuple[int, int, int]) -> None:
+        """Refuse an encoder that offers no stages, and settings for other stages than it has."""
+        if not callable(getattr(self.encoder, "stages", None)):
+            raise InputError(
+                f"Expected an encoder with a method stages(X), which gives a list of (n, channels, side, side), but "
+                f"{type(self.encoder).__name__} has none."
+            )
+        with torch.no_grad():
+            found = run_stages(self.precision, self.encoder, torch.zeros(1, *shape, device=self.device))
+        if not isinstance(found, list) or not all(isinstance(s, Tensor) and s.ndim == 4 for s in found) or not found:
+            raise InputError("Expected the encoder's stages(X) to give a list of tensors (n, channels, side, side).")
+        pools, sizes = self.reading.pools, self.reading.sizes
+        if len(pools) not in (1, len(found)):
+            raise ConfigError(f"Expected reading.stage_pools for {len(found)} stages but got {len(pools)}.")
+        self._blank = pooled(found, pools)
+        if self.reading.reduction == "channels" and len(sizes) not in (1, len(self._blank)):
+            raise ConfigError(f"Expected reading.sizes for the {len(self._blank)} stages read but got {len(sizes)}.")

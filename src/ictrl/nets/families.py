@@ -1,0 +1,16 @@
+"""The encoders that recipes choose from by name."""
+
+import torch
+from torch import nn
+
+from ictrl.config import NetworkConfig
+from ictrl.nets.dcgan import Encoder
+from ictrl.nets.resnet import ResNet
+
+ENCODERS: dict[str, type[Encoder] | type[ResNet]] = {"dcgan": Encoder, "resnet": ResNet}
+
+
+def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None) -> nn.Module:
+    """A new encoder as a recipe describes it."""
+    kind = ENCODERS[network.kind]
+    return kind(network.image_size, network.channels, network.width, network.feature_dim, generator=generator)

@@ -1,0 +1,85 @@
+"""A residual encoder, wider and deeper than the paper's: ResNet-18's plan for small pictures.
+
+A convolution next to the image, then stages of two blocks each; every stage after the first halves the side and doubles
+the width, until the side is 4 (at most four stages; pictures above 32 px are reduced to 32 by the first convolution).
+A block is
+
+    a  →  ReLU(BN(conv(ReLU(BN(conv a))) + shortcut a)),
+
+with one BatchNorm after the sum, so that each of its passes is one kernel on a GPU.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ictrl.errors import ConfigError
+from ictrl.nets.dcgan import IMAGE_SIZES
+from ictrl.nets.layers import Convolution, normalise
+
+MOST_STAGES, LARGEST = 4, 32  # the side that the first stage works at, at most
+BLOCKS = 2  # in a stage
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions around a shortcut."""
+
+    def __init__(self, below: int, above: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = Convolution(below, above, stride, 1, kernel=3), nn.BatchNorm2d(above)
+        self.conv2, self.norm2 = Convolution(above, above, 1, 1, kernel=3), nn.BatchNorm2d(above)
+        changes = below != above or stride != 1
+        self.shortcut = Convolution(below, above, stride, 0, kernel=1) if changes else nn.Identity()
+
+    def forward(self, a: Float[Tensor, "n c h w"]) -> Tensor:
+        h = self.conv2(normalise(self.conv1(a), self.norm1, 0.0))
+        return normalise(h + self.shortcut(a), self.norm2, 0.0)
+
+
+class ResNet(nn.Module):
+    """Images (n, channels, side, side) to features (n, d), not yet of unit length."""
+
+    casts = True
+
+    def __init__(
+        self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        if image_size not in IMAGE_SIZES:
+            raise ConfigError(
+                f"Expected image_size to be one of {IMAGE_SIZES} but got {image_size}: resize the images."
+            )
+        stride = max(1, image_size // LARGEST)
+        stages = min(MOST_STAGES, (image_size // stride).bit_length() - 2)  # 32 -> 4, 8 -> 2
+        self.stem = Convolution(channels, width, stride, stride, kernel=2 * stride + 1)
+        self.norm = nn.BatchNorm2d(width)
+        parts, below = [], width
+        for i in range(stages):
+            above = width * 2**i
+            blocks = [Block(below if not b else above, above, 2 if i and not b else 1) for b in range(BLOCKS)]
+            parts.append(nn.Sequential(*blocks))
+            below = above
+        self.parts = nn.ModuleList(parts)
+        self.last = nn.Parameter(torch.empty(feature_dim, below))
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        """He's: convolutions from N(0, 2 / fan-out)."""
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                fan = module.out_channels * module.kernel_size[0] ** 2
+                nn.init.normal_(module.weight, 0.0, (2 / fan) ** 0.5, generator=generator)
+        nn.init.normal_(self.last, 0.0, self.last.shape[1] ** -0.5, generator=generator)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        return self.stages(X)[-1].mean((2, 3)) @ self.last.to(X.dtype).T
+
+    def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
+        """The activations after each stage, the last of them 4×4."""
+        a = normalise(self.stem(X.contiguous(memory_format=torch.channels_last)), self.norm, 0.0)
+        found = []
+        for part in self.parts:
+            a = part(a)
+            found.append(a)
+        return found

@@ -1,0 +1,131 @@
+"""A trunk worth freezing: what an encoder learns from the first classes so that it can tell later ones apart.
+
+It is trained to tell classes and rotations apart, by cross-entropy on a head that is thrown away, and to agree with
+itself on two views of an image while its features fill their space (the coding rate; EMP-SSL's form), on a projector
+that is thrown away too:
+
+    CE(4y + r) + w · (−R(P; ε²) − a · mean cosine(P, P′)) / 50.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from ictrl.config import AugmentationConfig, StageConfig
+from ictrl.errors import ConfigError
+from ictrl.nets.head import LinearHead, projector_head
+from ictrl.nets.wrappers import run_in, to_float
+from ictrl.theory.rates import coding_rate
+from ictrl.training.augmentation import ROTATIONS, draw, rotated, rotated_labels
+from ictrl.training.ema import refresh_batchnorm
+from ictrl.training.loader import Batches, ImageSource
+from ictrl.training.loop import TaskHooks, run_epochs
+from ictrl.training.players import adam
+from ictrl.training.profiler import untimed
+from ictrl.training.state import TrainingState
+
+PROJECTED, HIDDEN = 128, 512  # of the projector
+SCALE = 50.0  # of the self-supervision beside the cross-entropy
+
+
+@dataclass(frozen=True)
+class SelfSupervisionConfig:
+    """Two views of an image should agree while all views together fill the space."""
+
+    weight: float = 1.0
+    """beside the cross-entropy; 0 is off"""
+    agreement: float = 200.0
+    """of the mean cosine between two views, beside the coding rate"""
+    eps_sq: float = 0.2
+    """ε² of the coding rate"""
+
+    def __post_init__(self) -> None:
+        if min(self.weight, self.agreement) < 0 or self.eps_sq <= 0:
+            raise ConfigError("Expected weights of self-supervision of at least 0 and eps_sq above 0.")
+
+
+@dataclass(frozen=True)
+class TrunkStageConfig(StageConfig):
+    """The stage in which the trunk is trained."""
+
+    weight_decay: float = 5e-4
+    """of AdamW"""
+    rotations: float = 1.0
+    """weight of the cross-entropy on classes × rotations; 0 is off"""
+    self_supervision: SelfSupervisionConfig = field(default_factory=SelfSupervisionConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch == "rule":
+            raise ConfigError('Expected batch to be a number but got "rule", which is a rule of i-CTRL.')
+        if self.rotations < 0 or self.weight_decay < 0:
+            raise ConfigError("Expected rotations and weight_decay of at least 0.")
+        if not self.rotations and not self.self_supervision.weight:
+            raise ConfigError("Expected rotations or self_supervision.weight above 0: nothing would be learned.")
+
+
+def train_trunk(
+    encoder: nn.Module,
+    d: int,
+    X: UInt8[Tensor, "n c h w"],
+    rows: Int[Tensor, " n"],
+    stage: TrunkStageConfig,
+    precision: torch.dtype,
+    generator: torch.Generator,
+    hooks: TaskHooks,
+) -> None:
+    """Train an encoder of d features in place, on images of classes 0, 1, …; it is left in evaluation mode."""
+    device = rows.device
+    assert stage.batch != "rule"
+    head = LinearHead(d).to(device).grown(ROTATIONS * (int(rows.max()) + 1), generator)
+    projector = projector_head(d, HIDDEN, PROJECTED, generator).to(device)
+    trained: dict[str, nn.Module] = {"encoder": encoder, "head": head, "projector": projector}
+    optimiser = adam(nn.ModuleDict(trained), stage.learning_rate, (0.9, 0.999), stage.weight_decay)
+    source = ImageSource(X, device)
+    batches = Batches(len(source), stage.batch, generator, device)
+    supervision, turning = stage.self_supervision, AugmentationConfig(rotations=True)
+    lap = hooks.profiler.lap if hooks.profiler is not None else untimed
+
+    def step(chosen: Tensor, *sent: Tensor) -> dict[str, Tensor]:
+        pixels, n = source.pixels(chosen, *sent), len(chosen)
+        with lap("images"):
+            views, turned = [], None
+            if stage.rotations:
+                turned = draw(turning, chosen, generator).turned
+                assert turned is not None
+                view = draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32)
+                views.append(rotated(view, turned))
+            if supervision.weight:
+                views += [draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32) for _ in "ab"]
+        with lap("features"):
+            features = run_in(precision, encoder, torch.cat(views)).float().split(n)
+        with lap("loss"):
+            terms = dict[str, Tensor]()
+            loss = torch.zeros((), device=device)
+            if turned is not None:
+                targets = rotated_labels(rows[chosen], turned, 0)
+                terms["rotations"] = cross_entropy(head(features[0]), targets)
+                loss = stage.rotations * terms["rotations"]
+            if supervision.weight:
+                P = normalize(projector(torch.cat(features[-2:])), dim=1).view(2, n, -1)
+                counts = torch.full((2,), float(n), device=device)
+                terms["rate"] = coding_rate(P.mT @ P, counts, supervision.eps_sq).mean()
+                terms["agreement"] = (P[0] * P[1]).sum(1).mean()
+                together = terms["rate"] + supervision.agreement * terms["agreement"]
+                loss = loss - supervision.weight / SCALE * together
+        optimiser.zero_grad()
+        with lap("gradient"):
+            loss.backward()
+        with lap("update"):
+            optimiser.step()
+        return {name: value.detach() for name, value in terms.items()}
+
+    for network in trained.values():
+        network.train()
+    run_epochs(step, source, batches, stage, TrainingState(trained, {"network": optimiser}, generator), hooks)
+    if stage.ema:
+        refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
+    encoder.eval()
