@@ -115,7 +115,7 @@ def test_there_are_studies_that_chose_settings() -> None:
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digist'", "did you mean 'digits'"),
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\nseeds = 0", "list of whole numbers"),
         (
-            "[[lines]]\nlabel = 'a'\nrecipe = 'digits'\nsettings.method.later.epoch = 3",
+            "[[lines]]\nlabel = 'a'\nrecipe = 'ictrl-digits'\nsettings.method.later.epoch = 3",
             "method.later.epoch.*did you mean 'epochs'",
         ),
         (
@@ -126,7 +126,7 @@ def test_there_are_studies_that_chose_settings() -> None:
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\npaper = { best = 1 }", "got 'best'"),
         ("[[lines]]\nlabel = 'a b'\nrecipe = 'digits'\n[[lines]]\nlabel = 'A-b'\nrecipe = 'digits'", "a-b comes twice"),
         (
-            "recipe = 'digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\nlabel = 'b'\n"
+            "recipe = 'ictrl-digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\nlabel = 'b'\n"
             "settings.method.later.weights.lambda_new = 3.0",
             "'a' and 'b' are the same",
         ),
