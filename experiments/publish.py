@@ -316,7 +316,7 @@ def mean_and_deviation(values: list[float]) -> str:
 def reached() -> dict[str, Any]:
     """What `ictrl recipes` says of every recipe that was measured on test images as it is."""
     runs = digits_runs()
-    for name in ("table1", "cifar100", "wide"):
+    for name in ("table1", "cifar100", "wide", "authors"):
         for found in read_published(RESULTS / name).values() if (RESULTS / name).exists() else ():
             runs[found[0].recipe.name] = found
     return {

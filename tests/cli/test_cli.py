@@ -22,7 +22,7 @@ QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: best-"),
+        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: auth"),
         (["run", "--seed", "1", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?)."),
         (["run", "digits-paper"], "error: Expected a recipe but got 'digits-paper' (did you mean 'paper-digits'?)."),
         (["run", "none.toml"], "error: Expected a recipe file but could not read none.toml"),

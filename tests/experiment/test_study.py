@@ -81,8 +81,9 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
     assert study.description
     assert len({item.folder for item in planned}) == len(planned)
     if name not in ("precision", "methods-digits", "wide"):  # questions of our own
-        papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith("paper-")]
-        assert papers, "what the paper reports stands beside the paper's recipe"
+        theirs = ("paper-", "authors-")
+        papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith(theirs)]
+        assert papers, "what the paper reports stands beside the paper's recipe or the authors'"
         assert all(item.recipe.stream.validation == 0 for item in planned)
 
 

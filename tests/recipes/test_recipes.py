@@ -53,8 +53,8 @@ def test_the_defaults_are_ours_for_any_pictures() -> None:
         assert stage.augmentation == AugmentationConfig()
 
 
-def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
-    for method in (of_ictrl(name) for name in recipe_names() if name.startswith("paper-")):
+def test_everything_beyond_the_paper_is_off_in_the_recipes_of_paper_and_authors() -> None:
+    for method in (of_ictrl(name) for name in recipe_names() if name.startswith(("paper-", "authors-"))):
         assert method.classifier.kind == "subspace"
         assert not method.classifier.mirror
         assert not method.memory.drift_compensation
@@ -80,6 +80,25 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
             later=GameStageConfig(**trained, batch="rule", weights=WeightsConfig(lambda_new=10, gamma_old=1)),  # type: ignore[arg-type]
         ),
         stream=StreamConfig(dataset=dataset, tasks=tasks),
+    )
+
+
+# epochs of the first and of later tasks, λ and m as in the authors' code
+AUTHORS = {"authors-mnist-5": (2000, 120, 10.0, 30), "authors-cifar10-5": (1000, 100, 8.0, 40)}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_the_authors_recipes_are_their_code(name: str) -> None:
+    first, later, lambda_new, m = AUTHORS[name]
+    paper, authors = of_ictrl(name.replace("authors", "paper")), of_ictrl(name)
+    assert load_recipe(name).stream == load_recipe(name.replace("authors", "paper")).stream
+    assert authors == replace(
+        paper,
+        network=replace(paper.network, decoder_width=128),
+        game=replace(paper.game, replay="frozen"),
+        memory=replace(paper.memory, directions=12, neighbours=40, samples=m),
+        first=replace(paper.first, epochs=first),
+        later=replace(paper.later, epochs=later, weights=WeightsConfig(lambda_new, gamma_old=1)),
     )
 
 
