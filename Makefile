@@ -29,7 +29,7 @@ $(VENV)/developing: $(VENV)/installed
 	@touch $@
 
 demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again, and write a report
-	@$(BIN)/ictrl run digits
+	@$(BIN)/ictrl run ictrl-digits
 
 # Triton comes with PyTorch for GPUs; without one it is needed to test the GPU kernels, number by number, on the CPU.
 $(VENV)/triton: $(VENV)/developing

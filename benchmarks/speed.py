@@ -267,7 +267,7 @@ def document(found: dict[str, Any]) -> str:
             f"The same game in plain PyTorch, launched operation by operation: {theirs:.1f} ms, "
             f"{theirs / ours:.1f} times as long.",
             "",
-            "With feature distillation, as the `best-…` recipes have it:",
+            "With feature distillation, as the `ictrl-…` recipes have it:",
             "",
             *table(found["five tasks, distillation"], old, peak),
             "",
@@ -367,7 +367,7 @@ def plain_objective(y: Tensor, classes: int, lambda_new: float, gamma_old: float
 
 def digits_step(rounds: int) -> dict[str, float]:
     """Seconds of a step of the digits' last task: ours, and with plain rates and PyTorch's usual memory layout."""
-    settings = load_recipe("digits").method
+    settings = load_recipe("ictrl-digits").method
     assert isinstance(settings, ICTRLConfig)
     network, r, m = settings.network, settings.memory.directions, settings.memory.samples
     weights = {"lambda_new": settings.later.weights.lambda_new, "gamma_old": settings.later.weights.gamma_old}

@@ -20,7 +20,7 @@ for classes in ((3, 5, 8), (0, 1)):  # each task brings classes that no other ha
     tasks.append((images[train], labels[train], images[test], labels[test]))
 
 method = {"network": {"image_size": 8, "width": 16}, "first": {"epochs": 20}, "later": {"epochs": 10}}
-recipe = recipe_with(load_recipe("digits"), {"method": method})
+recipe = recipe_with(load_recipe("ictrl-digits"), {"method": method})
 out = sys.argv[1] if len(sys.argv) > 1 else "runs/own-arrays"
 results = run(recipe, out, stream=tasks_from_arrays(tasks)).results
 print(f"memory {results.memory.last:.3f}, reencoded {results.reencoded.last:.3f}, {results.kept_bytes:,} bytes kept")

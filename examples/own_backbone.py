@@ -10,7 +10,7 @@ from torch import nn
 from ictrl import ICTRL, load_dataset, load_recipe, recipe_with, split_tasks
 
 method = {"network": {"image_size": 8, "feature_dim": 32}, "first": {"epochs": 20}, "later": {"epochs": 10}}
-recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"tasks": 2}})
+recipe = recipe_with(load_recipe("ictrl-digits"), {"method": method, "stream": {"tasks": 2}})
 
 encoder = nn.Sequential(  # images (n, 1, 8, 8) in [-1, 1] to features (n, 32); the learner adds unit length
     nn.Conv2d(1, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU(),

@@ -24,7 +24,7 @@ def read_stripes(stream, image_size, channels):
 
 
 method = {"network": {"width": 8}, "first": {"epochs": 10}, "later": {"epochs": 5}}
-recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"dataset": "stripes", "tasks": 2}})
+recipe = recipe_with(load_recipe("ictrl-digits"), {"method": method, "stream": {"dataset": "stripes", "tasks": 2}})
 learner = ICTRL(recipe)
 dataset = load_dataset(StreamConfig(dataset="stripes"), image_size=16, channels=1)
 for task in split_tasks(dataset, recipe.stream):

@@ -23,7 +23,7 @@ def objective(weights, first):
 
 
 method = {"network": {"image_size": 8, "width": 16}, "first": {"epochs": 20}, "later": {"epochs": 10}}
-recipe = recipe_with(load_recipe("digits"), {"method": method, "stream": {"tasks": 2}})
+recipe = recipe_with(load_recipe("ictrl-digits"), {"method": method, "stream": {"tasks": 2}})
 learner = ICTRL(recipe, objective=objective)
 dataset = load_dataset(recipe.stream, image_size=8, channels=1)
 norms = []

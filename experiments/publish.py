@@ -29,7 +29,7 @@ from ictrl.recipes.tables import differences, recipe_from_table, recipe_with
 from ictrl.report import overview
 
 ROOT = Path(__file__).parent.parent
-RECIPES = ("digits", "digits-paper")
+RECIPES = ("ictrl-digits", "paper-digits")
 RESULTS = ROOT / "docs" / "results"
 CHOSEN_BY = ROOT / "experiments"
 PICTURE = ROOT / "docs" / "digits.png"
@@ -102,8 +102,8 @@ def readme_table() -> str:
     first, sizes = runs[0], from_to(sorted({results.parameters / 1e6 for results in runs}), ".2f")
     note = (
         f"Last/average accuracy, test images, mean of seeds 0 to 2 (CIFAR-100: one). {first.device}, torch "
-        f"{first.versions['torch']}; {sizes} M parameters; recipes `best-…`, `wide-…`. Deviations, and every figure's "
-        "file: [all results](docs/results.md)."
+        f"{first.versions['torch']}; {sizes} M parameters; recipes `ictrl-…`, `best-…` (wide). Deviations, and every "
+        "figure's file: [all results](docs/results.md)."
     )
     return "\n".join([rows, "", note])
 
@@ -111,7 +111,7 @@ def readme_table() -> str:
 def digits_table() -> str:
     """The digits by both recipes, for docs/results.md."""
     published = digits_runs()
-    note = f"Accuracy on test images; {conditions(published['digits'])}. Written by `make results`."
+    note = f"Accuracy on test images; {conditions(published[RECIPES[0]])}. Written by `make results`."
     return "\n".join([*HEAD, *(row(name, runs) for name, runs in published.items()), "", note])
 
 
@@ -316,7 +316,7 @@ def mean_and_deviation(values: list[float]) -> str:
 def reached() -> dict[str, Any]:
     """What `ictrl recipes` says of every recipe that was measured on test images as it is."""
     runs = digits_runs()
-    for name in ("table1", "cifar100"):
+    for name in ("table1", "cifar100", "wide", "authors"):
         for found in read_published(RESULTS / name).values() if (RESULTS / name).exists() else ():
             runs[found[0].recipe.name] = found
     return {
@@ -360,7 +360,7 @@ def run_digits(seeds: list[int]) -> None:
                         replayed = {label: learner.sample(label, 10) for label in finished.learner.labels}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "digits.json").write_text(json.dumps(published, indent=1) + "\n")
-    PICTURE.write_bytes(overview(found["digits"], replayed, {"the paper's method": found["digits-paper"]}))
+    PICTURE.write_bytes(overview(found[RECIPES[0]], replayed, {"the paper's method": found[RECIPES[1]]}))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "commands.md"
 
 SECTIONS = {
     "The ten digits": [
-        "ictrl run digits --out runs/digits",
+        "ictrl run ictrl-digits --out runs/digits",
         "ictrl evaluate runs/digits",
         "ictrl sample runs/digits --label 3 --n 16 -o three.png",
         "ictrl report runs/digits -o digits.html --figures paper",
@@ -37,15 +37,15 @@ SECTIONS = {
         "ictrl fidelity runs/digits --images 50 --json",
     ],
     "Pictures of your own": [
-        "ictrl data show pictures --stream.root shapes --stream.task-sizes 2 1",
-        "ictrl run pictures --stream.root shapes --stream.task-sizes 2 1 --out runs/shapes",
+        "ictrl data show ictrl-pictures --stream.root shapes --stream.task-sizes 2 1",
+        "ictrl run ictrl-pictures --stream.root shapes --stream.task-sizes 2 1 --out runs/shapes",
         "ictrl predict runs/shapes new/first.png new/second.jpg",
         "ictrl predict runs/shapes new/first.png --json",
         "ictrl reconstruct runs/shapes new/first.png new/second.jpg -o seen.png",
         "ictrl interpolate runs/shapes new/first.png new/second.jpg -o way.png",
         "ictrl report runs/digits runs/shapes -o both.html",
     ],
-    "Where the time goes": ["ictrl run digits --profile --stream.tasks 2 --out runs/profile"],
+    "Where the time goes": ["ictrl run ictrl-digits --profile --stream.tasks 2 --out runs/profile"],
     "Other methods": [
         "ictrl run frozen-digits --out runs/frozen",
         "ictrl run finetune-digits --out runs/finetune",
@@ -54,10 +54,10 @@ SECTIONS = {
         "ictrl report runs/digits runs/frozen runs/finetune runs/joint -o methods.html",
     ],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
-    "Data and recipes": ["ictrl data list", "ictrl data show best-cifar10-5 --stream.limit 2", "ictrl recipes"],
+    "Data and recipes": ["ictrl data list", "ictrl data show ictrl-cifar10-5 --stream.limit 2", "ictrl recipes"],
     "Files of an earlier version": ["ictrl run old.toml", "ictrl migrate old.toml --check", "ictrl migrate old.toml"],
     "Mistakes": [
-        "ictrl run digits --game.epochs 3",
+        "ictrl run ictrl-digits --game.epochs 3",
         "ictrl sample runs/finetune --label 3 -o three.png",
         "ictrl review runs/frozen",
         "ictrl run finetune-digits --game.eps-sq 1",
@@ -83,7 +83,7 @@ Written by `make docs`, which runs these commands one after another in an empty 
 two pictures that were not among them. `my-study.toml` is
 
     description = "Does a longer game help?"
-    recipe = "digits"
+    recipe = "ictrl-digits"
     settings.stream = { tasks = 2, limit = 40 }
 
     [[lines]]

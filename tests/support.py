@@ -90,7 +90,7 @@ def tiny_memory(encoder: ImageEncoder) -> Gaussians:
 
 
 SHORT = """
-base = "digits"
+base = "ictrl-digits"
 [method.network]
 image_size = 8
 width = 8

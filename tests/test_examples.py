@@ -14,7 +14,8 @@ from ictrl.methods.base import LEARNERS
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 SAID = {
     "own_arrays": r"memory (?P<accuracy>[\d.]+), reencoded [\d.]+, [\d,]+ bytes kept",
-    "own_backbone": r"ICTRL\('digits', 10 classes, 62177 parameters, \w+\) accuracy from memory (?P<accuracy>[\d.]+)",
+    "own_backbone": r"ICTRL\('ictrl-digits', 10 classes, 62177 parameters, \w+\) accuracy from memory "
+    r"(?P<accuracy>[\d.]+)",
     "own_dataset": r"accuracy from memory (?P<accuracy>[\d.]+)",
     "own_method": r"memory (?P<accuracy>[\d.]+), [\d,]+ bytes kept, 0 parameters",
     "own_term": r"accuracy from memory (?P<accuracy>[\d.]+); L1 norm from (?P<before>[\d.]+) to (?P<after>[\d.]+)",

@@ -45,7 +45,7 @@ def test_the_library_in_ten_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The very lines, with one epoch per task."""
-    recipe = quick(load_recipe("digits"))
+    recipe = quick(load_recipe("ictrl-digits"))
     monkeypatch.setattr(ictrl, "load_recipe", lambda name: recipe)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -141,8 +141,8 @@ def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.Monk
 def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
     publish = script("publish")
     published = publish.digits_runs()
-    memory = [found.memory.last for found in published["digits"]]
-    assert [found.seed for found in published["digits"]] == [0, 1, 2]
+    memory = [found.memory.last for found in published["ictrl-digits"]]
+    assert [found.seed for found in published["ictrl-digits"]] == [0, 1, 2]
     assert sum(memory) / len(memory) >= 0.95
     for found in (found for runs in published.values() for found in runs):
         recipe = publish.measured_recipe(found)
@@ -183,7 +183,7 @@ def test_a_run_of_another_study_is_not_made_twice() -> None:
 
 def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
     changed = {"method": {"later": {"weights": {"distill_new": 1.5}}}}
-    recipe = recipe_to_table(recipe_with(load_recipe("digits"), changed))
+    recipe = recipe_to_table(recipe_with(load_recipe("ictrl-digits"), changed))
     for seed, after in ((0, 0.5), (1, 0.7)):
         cycles = [
             {"cycle": 0, "memory": 0.4, "reencoded": 0.6, "recognised": None, "classes": []},
@@ -201,7 +201,7 @@ def test_reviews_are_put_into_a_table(tmp_path: Path) -> None:
         (tmp_path / f"{seed}.json").write_text(json.dumps(found))
     publish = script("publish")
     page = publish.reviews(tmp_path)
-    changed_line = "`digits` with method.later.weights.distill_new: 10.0 → 1.5 ("
+    changed_line = "`ictrl-digits` with method.later.weights.distill_new: 10.0 → 1.5 ("
     assert any(changed_line in line and "distillation times 5)" in line for line in page)
     assert "| 0 | 0.400 ± 0.000 | 0.600 ± 0.000 |  |" in page
     assert "| 1 | 0.600 ± 0.141 | 0.650 ± 0.000 | 90% |" in page

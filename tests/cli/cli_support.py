@@ -11,7 +11,7 @@ SMALL = [
     *("--stream.tasks", "2", "--stream.limit", "12", "--device", "cpu"),
 ]  # fmt: skip
 EPOCHS = {
-    "digits": ["--first.epochs", "2", "--later.epochs", "2"],
+    "ictrl-digits": ["--first.epochs", "2", "--later.epochs", "2"],
     "frozen-digits": ["--first.epochs", "2"],
     "finetune-digits": ["--first.epochs", "2", "--later.epochs", "2"],
     "joint-digits": ["--stage.epochs", "2"],
@@ -21,7 +21,7 @@ EPOCHS = {
 COLOURS = {"blue": (30, 60, 220), "green": (40, 190, 60), "red": (220, 40, 30)}
 NEWEST = Path("checkpoint") / "after-task-002.safetensors"
 RECIPE = """
-base = "digits"
+base = "ictrl-digits"
 [method.network]
 image_size = 8
 channels = 3

@@ -22,8 +22,9 @@ QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: best-"),
+        (["run", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?). Known recipes: auth"),
         (["run", "--seed", "1", "digit"], "error: Expected a recipe but got 'digit' (did you mean 'digits'?)."),
+        (["run", "digits-paper"], "error: Expected a recipe but got 'digits-paper' (did you mean 'paper-digits'?)."),
         (["run", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["run", "--seed", "1", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["run", "--later.epochs", "0"], "epochs to be at least 1 but got 0."),
@@ -131,7 +132,7 @@ def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[st
             ["run", "--help"],
             [
                 "Examples:",
-                "ictrl run digits-paper --seed 1",
+                "ictrl run paper-digits --seed 1",
                 "--later.epochs INT",
                 "--later.weights.distill-replayed",
                 "feature distillation",
@@ -152,14 +153,18 @@ def test_help_teaches(arguments: list[str], parts: list[str], capsys: pytest.Cap
 
 
 def test_help_shows_the_values_of_the_recipe_that_was_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", "digits-paper", "--help") == 0
+    assert call("run", "paper-digits", "--help") == 0
     assert "(default: 10.0)" in capsys.readouterr().out.split("--later.weights.lambda-new")[1][:250]
 
 
 @pytest.mark.parametrize(
     ("recipe", "sections"),
     [
-        ("digits", {"network", "game", "first", "first.weights", "memory", "classifier", "later", "later.weights"}),
+        (
+            "ictrl-digits",
+            {"network", "game", "first", "first.weights", "memory", "classifier", "later", "later.weights"},
+        ),
+        ("digits", {"network", "first", "self-supervision", "reading"}),
         ("frozen-digits", {"network", "game", "first", "first.weights", "memory", "classifier"}),
         ("finetune-digits", {"network", "first", "later"}),
         ("joint-digits", {"network", "stage"}),
@@ -170,10 +175,10 @@ def test_the_options_of_a_run_are_those_of_its_method(
 ) -> None:
     assert call("run", recipe, "--help") == 0
     output = capsys.readouterr().out
-    headers = set(re.findall(r"^\W*([\w.]+) options\W*$", output, re.MULTILINE))
+    headers = set(re.findall(r"^\W*([\w.-]+) options\W*$", output, re.MULTILINE))
     stages = {section for section in sections if section in ("first", "later", "stage")}
     assert headers == sections | {f"{stage}.augmentation" for stage in stages} | {"stream", "checkpoint"}
-    assert (" --precision " in output) == (recipe in ("finetune-digits", "joint-digits"))
+    assert (" --precision " in output) == (recipe in ("digits", "finetune-digits", "joint-digits"))
     for option in ("--out PATH", "--name STR", "--description STR", "--seed INT", "--device STR", "--network.width"):
         assert f" {option} " in output
     assert "--method" not in output  # the recipe names it

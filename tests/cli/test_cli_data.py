@@ -41,8 +41,8 @@ def test_list(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "fashion-mnist 10 60,000 10,000 28×28 grey no articles of clothing",
         "cifar10 10 50,000 10,000 32×32 colour no small photographs of animals and vehicles",
         "cifar100 100 50,000 10,000 32×32 colour no small photographs of a hundred things",
-        "folder your own pictures, one folder per class: ictrl run pictures --stream.root FOLDER",
-        "npz your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz",
+        "folder your own pictures, one folder per class: ictrl run ictrl-pictures --stream.root FOLDER",
+        "npz your own arrays: ictrl run ictrl-pictures --stream.dataset npz --stream.root FILE.npz",
     ]
     assert rows[-1] == f"Looked for in {cache}. `ictrl data download NAME` fetches what is not there."
 
@@ -78,7 +78,7 @@ def test_show_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
         "",
         "digits as 16×16 grey: 10 classes in 5 tasks, 1,433 training and 364 test images.",
     ]
-    for arguments in ([], ["digits"], ["digits-paper"]):
+    for arguments in ([], ["digits"], ["ictrl-digits"], ["paper-digits"]):
         assert call("data", "show", *arguments) == 0
         assert lines(capsys.readouterr().out) == expected
 
@@ -149,6 +149,7 @@ def test_show_writes_a_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
             "error: Expected a recipe or a dataset but got 'mnits' (did you mean 'mnist'?): `ictrl rec",
         ),
         (["show", "best-cifar10"], "(did you mean 'best-cifar10-"),
+        (["show", "digits-paper"], "(did you mean 'paper-digits'?)"),
         (["show", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["show", "mnist"], "run `ictrl data download mnist`"),
         (
@@ -211,7 +212,7 @@ def test_the_help_of_download_names_every_dataset_with_a_source(
 
 
 def test_help_shows_the_values_of_what_was_named(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, tasks in {"best-cifar100-20": 20, "cifar100": 1}.items():
+    for name, tasks in {"ictrl-cifar100-20": 20, "cifar100": 1}.items():
         assert call("data", "show", name, "--help") == 0
         help_text = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert f"equally many classes (default: {tasks})" in help_text

@@ -66,6 +66,7 @@ def test_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("migrate", "mine.toml") == 0
     assert capsys.readouterr().out == "changed mine.toml\n1 file changed.\n"
     method = load_recipe("mine.toml").method
+    assert method.name == "ictrl"  # "digits" is a recipe of another method now
     assert (method.first.epochs, method.first.learning_rate, method.later.learning_rate) == (3, 0.002, 0.002)
     assert method.memory.drift_compensation is False
     text = Path("mine.toml").read_text()

@@ -72,12 +72,12 @@ def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pyte
     assert (tmp_path / "run" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("recipe", ["digits", "frozen-digits", "finetune-digits", "joint-digits"])
+@pytest.mark.parametrize("recipe", ["ictrl-digits", "frozen-digits", "finetune-digits", "joint-digits"])
 def test_every_method_runs_to_its_end_and_says_so(recipe: str, ran: Callable[[str], Ran]) -> None:
     run = ran(recipe)
     assert run.code == 0
     results = Results.read(run.folder / "results.json")
-    with_moments = recipe in ("digits", "frozen-digits")
+    with_moments = recipe in ("ictrl-digits", "frozen-digits")
     assert list(results.scores) == (list(TITLES) if with_moments else ["memory"])
     printed = lines(run.output)
     said = iter(printed)
@@ -124,7 +124,7 @@ def test_every_method_runs_to_its_end_and_says_so(recipe: str, ran: Callable[[st
     assert (run.folder / "pictures").exists() == with_moments  # which draw
 
 
-@pytest.mark.parametrize("recipe", ["digits", "frozen-digits", "finetune-digits", "joint-digits"])
+@pytest.mark.parametrize("recipe", ["ictrl-digits", "frozen-digits", "finetune-digits", "joint-digits"])
 def test_the_learner_is_where_the_run_says(recipe: str, ran: Callable[[str], Ran]) -> None:
     (line,) = (line for line in ran(recipe).output.splitlines() if line.startswith("The learner: "))
     learner = eval(line.removeprefix("The learner: "), {"ictrl": ictrl})
@@ -155,14 +155,14 @@ def test_a_run_of_any_method_is_evaluated_and_resumed(
 
 
 def test_options_override_the_recipe_wherever_it_is_named(tmp_path: Path) -> None:
-    for name, arguments in {"first": ["digits-paper", "--seed", "3"], "last": ["--seed", "3", "digits-paper"]}.items():
+    for name, arguments in {"first": ["paper-digits", "--seed", "3"], "last": ["--seed", "3", "paper-digits"]}.items():
         out = tmp_path / name
         options = ["--stream.tasks", "2", "--memory.samples", "7"] if name == "first" else []
         end = ["--stream.tasks", "2", "--memory.samples", "7"] if name == "last" else []
         assert call("run", *arguments, *options, *end, *QUICK, "--stream.limit", "20", "--out", out) == 0
         results = json.loads((out / "results.json").read_text())
         recipe = results["recipe"]
-        assert recipe["name"] == "digits-paper"
+        assert recipe["name"] == "paper-digits"
         assert (results["seed"], recipe["stream"]["tasks"], recipe["method"]["memory"]["samples"]) == (3, 2, 7)
         assert recipe["method"]["memory"]["drift_compensation"] is False
 
@@ -195,7 +195,7 @@ def test_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n{name} " in output
     assert lines(output)[0] == "recipe method what it shows memory reencoded"
     rows = {line.split()[0]: line.split()[1] for line in output.splitlines()[1:] if line}
-    assert (rows["digits"], rows["finetune-digits"]) == ("ictrl", "finetune")
+    assert (rows["digits"], rows["ictrl-digits"], rows["finetune-digits"]) == ("wide", "ictrl", "finetune")
 
 
 def test_profile_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ settings.method.{SMALL}
 
 [[lines]]
 label = "i-CTRL"
-recipe = "digits"
+recipe = "ictrl-digits"
 settings.method.first.epochs = 1
 settings.method.later.epochs = 1
 settings.method.memory.neighbours = 4

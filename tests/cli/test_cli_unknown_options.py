@@ -74,8 +74,14 @@ def test_an_old_option_of_another_command_is_refused_too(capsys: pytest.CaptureF
             ["frozen-digits", "--later.epochs", "1"],
             "Expected an option of frozen, the method of frozen-digits, but --later.epochs is one of ictrl and",
         ),
-        (["--stage.epochs", "1"], "Expected an option of ictrl, the method of digits, but --stage.epochs is one of"),
-        (["--precision", "float32"], "Expected an option of ictrl, the method of digits, but --precision is one of"),
+        (
+            ["--stage.epochs", "1"],
+            "Expected an option of ictrl, the method of ictrl-digits, but --stage.epochs is one of",
+        ),
+        (
+            ["--precision", "float32"],
+            "Expected an option of ictrl, the method of ictrl-digits, but --precision is one of",
+        ),
         (
             ["joint-digits", "--memory.no-drift-compensation"],
             "Expected an option of joint, the method of joint-digits, but --memory.no-drift-compensation is one of",

@@ -39,7 +39,7 @@ def interrupted(out: Path, number: int, *arguments: str) -> tuple[int, str]:
     return process.returncode, errors
 
 
-@pytest.mark.parametrize(("number", "recipe"), [(signal.SIGINT, "digits"), (signal.SIGTERM, "finetune-digits")])
+@pytest.mark.parametrize(("number", "recipe"), [(signal.SIGINT, "ictrl-digits"), (signal.SIGTERM, "finetune-digits")])
 def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(number: int, recipe: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ["--later.epochs", "100000", "--first.epochs", "1", "--device", "cpu", "--out", str(out)]
@@ -51,7 +51,7 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(number: int, recipe: s
     assert files[0] == "after-task-001.safetensors"
     assert files[1].startswith("task-002-epoch-")
     epochs = int(files[1].removeprefix("task-002-epoch-").removesuffix(".safetensors"))
-    if recipe == "digits":
+    if recipe == "ictrl-digits":
         return
     code, errors = interrupted(out, number, "resume", str(out))
     assert (code, errors.splitlines()) == (130, said)

@@ -33,7 +33,7 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
 
     Another method takes over what it knows of that. Keywords are nested tables: `quick("frozen", run={"seed": 3})`.
     """
-    recipe = recipe_with(load_recipe("digits"), QUICK)
+    recipe = recipe_with(load_recipe("ictrl-digits"), QUICK)
     if kind != "ictrl":
         recipe = recipe_with(recipe, {"method": {"name": kind, **({"stage": STAGE} if kind == "joint" else {})}})
     if kind == "wide":  # which refuses fewer

@@ -43,7 +43,7 @@ def test_wrong_streams_are_refused() -> None:
         load_dataset(StreamConfig(), 8, 2)
 
 
-RECIPE = load_recipe("digits")
+RECIPE = load_recipe("ictrl-digits")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_results_hold_the_contract(finished: tuple[Path, Finished]) -> None:
     assert set(results.versions) == {"ictrl", "python", "torch", "numpy"}
     assert set(results.seconds) == {"learn", "evaluate", "floors"}
     assert all(seconds > 0 for seconds in results.seconds.values())
-    assert results.recipe.name == "digits"
+    assert results.recipe.name == "ictrl-digits"
 
 
 def test_the_run_folder_is_complete(finished: tuple[Path, Finished]) -> None:
@@ -115,7 +115,7 @@ def short(tasks: int = 5, **settings: Any) -> Recipe:
     memory = {"directions": 3, "neighbours": 5, "samples": 4}
     method = {"network": network, "memory": memory, "first": stage, "later": stage}
     recipe = recipe_with(
-        load_recipe("digits"), {"method": method, "stream": {"tasks": tasks}, "run": {"device": "cpu"}}
+        load_recipe("ictrl-digits"), {"method": method, "stream": {"tasks": tasks}, "run": {"device": "cpu"}}
     )
     return recipe_with(recipe, settings)
 

@@ -348,7 +348,7 @@ def test_only_a_new_learner_of_the_recipe_is_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     stopped_run(recipe, tmp_path / "run", 5)
     with pytest.raises(
-        InputError, match=r"seed 0 but got ICTRL\('digits', 2 classes, 2184 parameters, cpu\) of seed 0"
+        InputError, match=r"seed 0 but got ICTRL\('ictrl-digits', 2 classes, 2184 parameters, cpu\) of seed 0"
     ):
         resume(tmp_path / "run", learner=learned)
 
@@ -399,7 +399,7 @@ def test_a_profile_tells_where_the_time_went(tmp_path: Path) -> None:
 
 
 def test_what_begins_alike() -> None:
-    recipe = ictrl.load_recipe("best-cifar10-5")
+    recipe = ictrl.load_recipe("ictrl-cifar10-5")
     for settings in (
         {"method": {"later": {"weights": {"lambda_new": 7.0, "gamma_old": 0.0}}}},
         {"method": {"later": {"weights": {"distill_new": 0.0, "distill_replayed": 0.0}}}},
@@ -464,4 +464,4 @@ def test_a_read_only_folder(
 
 def test_a_run_may_be_read_by_any_method(undisturbed: Path) -> None:
     learner = load_learner(newest(undisturbed), device="cpu")
-    assert learner.recipe == replace(recipe_with(ictrl.load_recipe("digits"), QUICK), name="digits")
+    assert learner.recipe == replace(recipe_with(ictrl.load_recipe("ictrl-digits"), QUICK), name="ictrl-digits")

@@ -81,8 +81,9 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
     assert study.description
     assert len({item.folder for item in planned}) == len(planned)
     if name not in ("precision", "methods-digits", "wide"):  # questions of our own
-        papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith("paper-")]
-        assert papers, "what the paper reports stands beside the paper's recipe"
+        theirs = ("paper-", "authors-")
+        papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith(theirs)]
+        assert papers, "what the paper reports stands beside the paper's recipe or the authors'"
         assert all(item.recipe.stream.validation == 0 for item in planned)
 
 
@@ -115,7 +116,7 @@ def test_there_are_studies_that_chose_settings() -> None:
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digist'", "did you mean 'digits'"),
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\nseeds = 0", "list of whole numbers"),
         (
-            "[[lines]]\nlabel = 'a'\nrecipe = 'digits'\nsettings.method.later.epoch = 3",
+            "[[lines]]\nlabel = 'a'\nrecipe = 'ictrl-digits'\nsettings.method.later.epoch = 3",
             "method.later.epoch.*did you mean 'epochs'",
         ),
         (
@@ -126,7 +127,7 @@ def test_there_are_studies_that_chose_settings() -> None:
         ("[[lines]]\nlabel = 'a'\nrecipe = 'digits'\npaper = { best = 1 }", "got 'best'"),
         ("[[lines]]\nlabel = 'a b'\nrecipe = 'digits'\n[[lines]]\nlabel = 'A-b'\nrecipe = 'digits'", "a-b comes twice"),
         (
-            "recipe = 'digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\nlabel = 'b'\n"
+            "recipe = 'ictrl-digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\nlabel = 'b'\n"
             "settings.method.later.weights.lambda_new = 3.0",
             "'a' and 'b' are the same",
         ),

@@ -50,7 +50,7 @@ def test_a_migrated_recipe_is_the_same_recipe(path: Path, tmp_path: Path) -> Non
 def test_a_recipe_by_hand_leaves_open_what_it_left_open(tmp_path: Path) -> None:
     (tmp_path / "new.toml").write_text(migrated_toml('base = "digits"\n[memory]\ntransport = true'))
     assert tomllib.loads((tmp_path / "new.toml").read_text()) == {
-        "base": "digits",
+        "base": "ictrl-digits",
         "method": {"memory": {"drift_compensation": True}},
     }
 
@@ -60,7 +60,7 @@ def test_every_comment_stands_before_its_setting_or_the_section_that_it_begins()
 # What this is for.
 # A second line.
 # in five tasks
-base = "digits"
+base = "ictrl-digits"
 
 # how long
 # of both stages
@@ -135,7 +135,7 @@ epochs = 3
 # the first
 [[lines]]
 label = "a"
-recipe = "digits"
+recipe = "ictrl-digits"
 paper.last = 0.655
 # short
 settings.method.first.epochs = 5

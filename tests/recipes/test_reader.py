@@ -10,6 +10,7 @@ from support import tiny_recipe
 
 from ictrl import ConfigError, ICTRLConfig, Recipe, load_recipe, recipe_names
 from ictrl.config import METHODS, ClassifierConfig, FrozenConfig
+from ictrl.recipes.legacy import RECIPES
 from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import beginning, differences, recipe_from_table, recipe_to_table, recipe_with, to_toml
 
@@ -165,15 +166,25 @@ def test_unknown_recipes_name_the_nearest(tmp_path: Path) -> None:
         load_recipe(tmp_path / "none.toml")
 
 
+def test_a_recipes_old_name_leads_to_its_new_one() -> None:
+    """Unless another recipe has the old name now; and of names that never were in a release, the nearest will do."""
+    known = recipe_names()
+    assert set(RECIPES.values()) <= set(known)
+    for old, new in {**RECIPES, "wide-digits": "digits", "wide-cifar10-5": "best-cifar10-5"}.items():
+        if old not in known:
+            with pytest.raises(ConfigError, match=rf"got {old!r} \(did you mean {new!r}\?\)"):
+                load_recipe(old)
+
+
 # Bases
 
 
 def test_a_base_is_changed_setting_by_setting(tmp_path: Path) -> None:
     write(
         tmp_path,
-        own='base = "best-cifar10-5"\n[run]\nseed = 3\n[method.later.weights]\nloop = 7\n[stream]\ntasks = 2',
+        own='base = "ictrl-cifar10-5"\n[run]\nseed = 3\n[method.later.weights]\nloop = 7\n[stream]\ntasks = 2',
     )
-    base, own = load_recipe("best-cifar10-5"), load_recipe(tmp_path / "own.toml")
+    base, own = load_recipe("ictrl-cifar10-5"), load_recipe(tmp_path / "own.toml")
     later = of_ictrl(base).later
     assert own == replace(
         base,
@@ -191,7 +202,7 @@ def test_a_base_may_be_a_file_beside_it_and_have_one_itself(tmp_path: Path, monk
     write(tmp_path / "shared", parent='base = "../grandparent.toml"\n[method.memory]\nsamples = 8')
     write(
         tmp_path,
-        grandparent='name = "old"\ndescription = "first"\nbase = "digits"\n'
+        grandparent='name = "old"\ndescription = "first"\nbase = "ictrl-digits"\n'
         "[method.memory]\nsamples = 7\ndirections = 5",
         child='base = "shared/parent.toml"\ndescription = "third"\n[method.network]\nwidth = 3',
     )
@@ -200,13 +211,13 @@ def test_a_base_may_be_a_file_beside_it_and_have_one_itself(tmp_path: Path, monk
     assert (child.name, child.description) == ("child", "third")
     method = of_ictrl(child)
     assert (method.memory.samples, method.memory.directions, method.network.width) == (8, 5, 3)
-    assert method.later == of_ictrl(load_recipe("digits")).later
+    assert method.later == of_ictrl(load_recipe("ictrl-digits")).later
     assert load_recipe("../grandparent.toml").name == "old"
 
 
 def test_another_method_takes_over_the_settings_that_both_have(tmp_path: Path) -> None:
-    write(tmp_path, own='base = "digits"\n[method]\nname = "frozen"\n[method.first]\nbatch = 9')
-    base, own = of_ictrl(load_recipe("digits")), load_recipe(tmp_path / "own.toml").method
+    write(tmp_path, own='base = "ictrl-digits"\n[method]\nname = "frozen"\n[method.first]\nbatch = 9')
+    base, own = of_ictrl(load_recipe("ictrl-digits")), load_recipe(tmp_path / "own.toml").method
     assert own == FrozenConfig(
         base.network, base.game, base.memory, base.classifier, replace(base.first, batch=9)
     )  # and nothing of `later`
@@ -224,7 +235,11 @@ def test_another_method_takes_over_the_settings_that_both_have(tmp_path: Path) -
             {"own": 'base = "none.toml"'},
             "Expected a recipe file as the base of DIR/own.toml but could not read DIR/none",
         ),
-        ({"own": 'base = "best-mnist"'}, "Expected a recipe as the base of DIR/own.toml but got 'best-mnist' (did you"),
+        (
+            {"own": 'base = "paper-mnits-5"'},
+            "Expected a recipe as the base of DIR/own.toml but got 'paper-mnits-5' (did you mean 'paper-mnist-5'?).",
+        ),
+        ({"own": 'base = "digits-paper"'}, "but got 'digits-paper' (did you mean 'paper-digits'?)."),
         ({"own": "base = 3"}, "Expected base to be a text but got 3 in DIR/own.toml."),
         ({"own": 'base = "digits"\nmethod = 3'}, "Expected method to be a table but got 3."),
         ({"own": 'base = "b.toml"\nstream = {}', "b": "method = 3"}, "Expected method to be a table but got 3."),

@@ -1,4 +1,4 @@
-"""The packaged recipes: the paper's are the paper's, each has its best, and every one goes through a whole run."""
+"""The packaged recipes: the paper's are the paper's, ours stand beside them, and each goes through a whole run."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -41,20 +41,20 @@ def of_ictrl(name: str) -> ICTRLConfig:
     return method
 
 
-def test_the_defaults_are_the_best_known_for_any_pictures() -> None:
-    defaults, best = ICTRLConfig(), of_ictrl("best-cifar10-5")
-    assert defaults.first.weights == best.first.weights
-    assert (defaults.later.weights, defaults.game) == (best.later.weights, best.game)
+def test_the_defaults_are_ours_for_any_pictures() -> None:
+    defaults, ours = ICTRLConfig(), of_ictrl("ictrl-cifar10-5")
+    assert defaults.first.weights == ours.first.weights
+    assert (defaults.later.weights, defaults.game) == (ours.later.weights, ours.game)
     # replayed witnesses help here, rarely elsewhere
-    assert defaults.memory == replace(best.memory, compensation_replayed=0)
-    assert defaults.classifier == replace(best.classifier, mirror=False)
+    assert defaults.memory == replace(ours.memory, compensation_replayed=0)
+    assert defaults.classifier == replace(ours.classifier, mirror=False)
     assert (defaults.first.ema, defaults.later.ema) == (10, 10)
     for stage in (defaults.first, defaults.later):
         assert stage.augmentation == AugmentationConfig()
 
 
-def test_everything_beyond_the_paper_is_off_in_the_paper_recipes() -> None:
-    for method in (of_ictrl(name) for name in recipe_names() if "paper" in name):
+def test_everything_beyond_the_paper_is_off_in_the_recipes_of_paper_and_authors() -> None:
+    for method in (of_ictrl(name) for name in recipe_names() if name.startswith(("paper-", "authors-"))):
         assert method.classifier.kind == "subspace"
         assert not method.classifier.mirror
         assert not method.memory.drift_compensation
@@ -83,23 +83,42 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
     )
 
 
+# epochs of the first and of later tasks, λ and m as in the authors' code
+AUTHORS = {"authors-mnist-5": (2000, 120, 10.0, 30), "authors-cifar10-5": (1000, 100, 8.0, 40)}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_the_authors_recipes_are_their_code(name: str) -> None:
+    first, later, lambda_new, m = AUTHORS[name]
+    paper, authors = of_ictrl(name.replace("authors", "paper")), of_ictrl(name)
+    assert load_recipe(name).stream == load_recipe(name.replace("authors", "paper")).stream
+    assert authors == replace(
+        paper,
+        network=replace(paper.network, decoder_width=128),
+        game=replace(paper.game, replay="frozen"),
+        memory=replace(paper.memory, directions=12, neighbours=40, samples=m),
+        first=replace(paper.first, epochs=first),
+        later=replace(paper.later, epochs=later, weights=WeightsConfig(lambda_new, gamma_old=1)),
+    )
+
+
 @pytest.mark.parametrize("name", PAPER)
-def test_each_has_its_best(name: str) -> None:
+def test_each_has_ours_beside_it(name: str) -> None:
     """The same stream and the same networks; they differ in how it is learned."""
-    paper, best = of_ictrl(name), of_ictrl(name.replace("paper", "best"))
+    paper, ours = of_ictrl(name), of_ictrl(name.replace("paper", "ictrl"))
     stream = load_recipe(name).stream
-    assert load_recipe(name.replace("paper", "best")).stream == stream
-    assert best.network == paper.network
-    assert 0 < best.later.weights.lambda_new <= 3 < paper.later.weights.lambda_new
-    assert best.later.weights.distill_replayed == 4 * best.later.weights.distill_new > 0
-    assert best.memory.drift_compensation
-    for stage in (best.first, best.later):
+    assert load_recipe(name.replace("paper", "ictrl")).stream == stream
+    assert ours.network == paper.network
+    assert 0 < ours.later.weights.lambda_new <= 3 < paper.later.weights.lambda_new
+    assert ours.later.weights.distill_replayed == 4 * ours.later.weights.distill_new > 0
+    assert ours.memory.drift_compensation
+    for stage in (ours.first, ours.later):
         assert stage.augmentation.mirror == (stream.dataset != "mnist")  # a mirrored digit is another sign
 
 
-def test_digits_and_digits_paper_differ_in_method_alone() -> None:
-    ours, paper = of_ictrl("digits"), of_ictrl("digits-paper")
-    assert load_recipe("digits").stream == load_recipe("digits-paper").stream
+def test_the_digits_by_us_and_by_the_paper_differ_in_method_alone() -> None:
+    ours, paper = of_ictrl("ictrl-digits"), of_ictrl("paper-digits")
+    assert load_recipe("ictrl-digits").stream == load_recipe("paper-digits").stream
     assert (ours.network, ours.classifier, ours.game, ours.first) == (
         paper.network,
         paper.classifier,
@@ -109,6 +128,14 @@ def test_digits_and_digits_paper_differ_in_method_alone() -> None:
     assert replace(ours.later, weights=paper.later.weights) == paper.later
     assert ours.memory.drift_compensation
     assert ours.later.weights.distill_replayed > 0
+
+
+@pytest.mark.parametrize(("name", "of_ictrls"), [("digits", "ictrl-digits"), ("pictures", "ictrl-pictures")])
+def test_the_plain_names_are_those_of_wide(name: str, of_ictrls: str) -> None:
+    """On the stream and with the network of i-CTRL's."""
+    plain, other = load_recipe(name), load_recipe(of_ictrls)
+    assert (plain.method.name, other.method.name) == ("wide", "ictrl")
+    assert (plain.stream, plain.method.network) == (other.stream, other.method.network)
 
 
 def test_recipes_are_in_natural_order() -> None:

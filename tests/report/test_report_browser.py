@@ -102,7 +102,7 @@ def both(odd_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cifar10(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run of best-cifar10-5 on a GPU; the learner, which is large, was left out."""
+    """Of a run on a GPU of what version 0.1 called best-cifar10-5; the learner, which is large, was left out."""
     folder = tmp_path_factory.mktemp("cifar10")
     return write_report([CIFAR10], folder / "report.html", folder / "figures").page
 

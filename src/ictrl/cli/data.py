@@ -1,6 +1,5 @@
 """`ictrl data`: which datasets there are, how to get them, and what a stream of tasks would be."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -26,6 +25,7 @@ from ictrl.data.registry import registered
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.reader import load_recipe, recipe_names
+from ictrl.recipes.tables import did_you_mean
 from ictrl.visualize.contact_sheet import contact_sheet
 
 SHOWN = "digits"  # what `ictrl data show` shows where nothing is named
@@ -36,7 +36,7 @@ DATA_HELP = """List datasets, fetch them, see what a stream of tasks would be.
 Examples:
   ictrl data list
   ictrl data download cifar10
-  ictrl data show best-cifar10-5
+  ictrl data show ictrl-cifar10-5
 """
 LIST_HELP = """List the datasets, and whether they are at hand.
 
@@ -58,7 +58,7 @@ Takes the name of a recipe or of a dataset, and the same --stream options as `ic
 --stream.tasks or --stream.task-sizes splits it. Nothing is learned. Pictures of your own that cannot be read are named.
 
 Examples:
-  ictrl data show best-cifar10-5 --stream.class-order-seed 1
+  ictrl data show ictrl-cifar10-5 --stream.class-order-seed 1
   ictrl data show folder --stream.root pictures --stream.task-sizes 2 1
   ictrl data show mnist --sheet mnist.png
 """
@@ -159,8 +159,7 @@ def recipe_or_dataset(name: str) -> Recipe:
     if name in datasets:
         method = ICTRLConfig(network=NetworkConfig(channels=datasets[name].channels or 3))
         return Recipe(name=name, method=method, stream=StreamConfig(dataset=name, tasks=1))
-    near = difflib.get_close_matches(name, [*datasets, *recipe_names()], n=1)
-    guess = f" (did you mean {near[0]!r}?)" if near else ""
+    guess = did_you_mean(name, [*datasets, *recipe_names()])
     raise InputError(
         f"Expected a recipe or a dataset but got {name!r}{guess}: `ictrl recipes` and `ictrl data list` list them."
     )

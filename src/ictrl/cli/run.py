@@ -21,7 +21,7 @@ from ictrl.files import write_atomically
 from ictrl.methods.capabilities import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
-DEFAULT_RECIPE = "digits"
+DEFAULT_RECIPE = "ictrl-digits"
 TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
 """Options whose value may look like a recipe."""
 
@@ -34,10 +34,10 @@ after the current epoch and says how to go on.
 
 Examples:
   ictrl run
-  ictrl run digits-paper --seed 1
-  ictrl run digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
+  ictrl run paper-digits --seed 1
+  ictrl run ictrl-digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
   ictrl run finetune-digits
-  ictrl run pictures --stream.root holiday --stream.task-sizes 2 1
+  ictrl run ictrl-pictures --stream.root holiday --stream.task-sizes 2 1
 """
 RESUME_HELP = """Continue a run that was stopped or killed, exactly as if it had not been.
 

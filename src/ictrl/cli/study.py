@@ -36,7 +36,7 @@ Examples:
 A study file with three lines: a recipe, the same with one setting changed, and another method:
   description = "What the weight of new classes does"
   seeds = [0, 1]
-  recipe = "digits"
+  recipe = "ictrl-digits"
   [[lines]]
   label = "as it is"
   [[lines]]

@@ -3,7 +3,7 @@
 It learns one task of new classes after another and keeps two networks and a few moments of every class; no image and
 no feature of an image outlives the call that brought it.
 
-    learner = ICTRL(load_recipe("digits"))
+    learner = ICTRL(load_recipe("ictrl-digits"))
     learner.learn(images, labels)      # again for the next classes
     learner.predict(images)            # from memory alone
 

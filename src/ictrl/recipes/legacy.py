@@ -1,4 +1,4 @@
-"""Names of earlier versions: what a setting or a result was called, and what it is called now.
+"""Names of earlier versions: what a setting, a recipe or a result was called, and what it is called now.
 
 Run folders, learners and published results of version 0.1 are read by way of these tables; recipe files of a user's own
 are refused with the new name of each old one, and `ictrl migrate` rewrites them. No figure is changed.
@@ -64,6 +64,18 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     },
 }  # fmt: skip
 """Where each setting of version 0.1 is now; one that held for all tasks is now in both stages."""
+
+RECIPES = {
+    "digits": "ictrl-digits",
+    "digits-paper": "paper-digits",
+    "pictures": "ictrl-pictures",
+    "best-cifar10-5-wide": "ictrl-cifar10-5-large",
+    **{
+        f"best-{stream}": f"ictrl-{stream}"
+        for stream in ("mnist-5", "mnist-10", "cifar10-5", "cifar10-10", "cifar100-5", "cifar100-10", "cifar100-20")
+    },
+}
+"""What a recipe of version 0.1 is called now; some of the old names have been given to other recipes."""
 
 # what was done before a setting existed, where that is not today's default
 BEFORE = {"classifier.kind": "subspace", "game.averaged": 0.0}

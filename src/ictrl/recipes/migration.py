@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ictrl.errors import InputError
-from ictrl.recipes.legacy import SETTINGS, flat, is_whole, renamed, results_table, unwritten, whole_recipe
+from ictrl.recipes.legacy import RECIPES, SETTINGS, flat, is_whole, renamed, results_table, unwritten, whole_recipe
 
 
 @dataclass
@@ -141,7 +141,7 @@ def _by_section(entries: list[_Entry]) -> list[str]:
                 sections[section] += shown
             else:
                 sections[section] = ["", *shown, f"[{section}]"]
-            sections[section].append(f"{key} = {_value(entry.value)}")
+            sections[section].append(f"{key} = {_value(_named(entry))}")
     return [line for lines in sections.values() for line in lines]
 
 
@@ -149,8 +149,14 @@ def _dotted(entries: list[_Entry]) -> list[str]:
     lines = []
     for entry in entries:
         lines += [line for line in entry.above if line.strip()]
-        lines += [f"{target} = {_value(entry.value)}" for target in _targets(entry.key)]
+        lines += [f"{target} = {_value(_named(entry))}" for target in _targets(entry.key)]
     return lines
+
+
+def _named(entry: _Entry) -> Any:
+    """The entry's value; where it names a recipe of version 0.1, what that one is called now."""
+    names_a_recipe = entry.key in ("base", "recipe") and isinstance(entry.value, str)
+    return RECIPES.get(entry.value, entry.value) if names_a_recipe else entry.value
 
 
 def _targets(key: str) -> list[str]:

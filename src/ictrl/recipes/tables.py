@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
-from ictrl.recipes.legacy import flat
+from ictrl.recipes.legacy import RECIPES, flat
 
 T = TypeVar("T")
 
@@ -174,5 +174,7 @@ def _word(option: Any) -> str:
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
+    """The known name that a mistyped one may stand for, in brackets; of a recipe's old name, its new one."""
+    now = RECIPES.get(word)
+    close = [now] if now in known else difflib.get_close_matches(word, known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
