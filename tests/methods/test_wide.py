@@ -107,7 +107,7 @@ def test_either_half_of_the_loss_can_be_left_out(settings: dict[str, object]) ->
         ({"trunk": {"rotations": 0.0, "self_supervision": {"weight": 0.0}}}, "nothing would be learned"),
         ({"trunk": {"batch": "rule"}}, "batch to be a number"),
         ({"reading": {"pool": 0}}, "reading.pool to be at least 1"),
-        ({"reading": {"ridge": 0.0}}, "reading.ridge to be above 0"),
+        ({"reading": {"ridge": 0.0}}, "auto. or above 0"),
         ({"trunk": {"rotations": -1.0}}, "at least 0"),
         ({"trunk": {"self_supervision": {"eps_sq": 0.0}}}, "eps_sq above 0"),
     ],

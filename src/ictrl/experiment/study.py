@@ -78,7 +78,8 @@ class Planned:
         tasks = len(stream.task_sizes or range(stream.tasks))
         epochs = {name: part.epochs for name, part in vars(method).items() if isinstance(part, StageConfig)}
         every = epochs.get("stage", 0)  # of a method whose tasks are all learned alike; some learn nothing later
-        whole = epochs.get("first", every) + epochs.get("later", every) * (tasks - 1)
+        first = epochs.get("trunk", 0) + epochs.get("first", every)
+        whole = first + epochs.get("later", every) * (tasks - 1)
         log = self.folder / "metrics.jsonl"
         return log.read_bytes().count(b"\n") if log.exists() else 0, whole
 
@@ -149,14 +150,18 @@ def _only(table: object, known: set[str], where: str) -> None:
 def plan(
     study: Study, out: Path, *, root: str | None = None, device: str | None = None, seeds: Sequence[int] = ()
 ) -> list[Planned]:
-    """Every run of the study. `root` is where the data lies; seeds given here take the place of the study's."""
+    """Every run of the study. `root` is where the data lies; seeds given here take the place of the study's.
+
+    A line may name a file or folder in there by a relative `stream.root`.
+    """
     planned = []
     for line in study.lines:
         for seed in seeds or line.seeds:
             settings = replace(line.recipe.run, seed=seed, device=device or line.recipe.run.device)
             recipe = replace(line.recipe, run=settings)
             if root is not None and recipe.stream.dataset != "digits":  # which are embedded
-                recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(root).resolve())))
+                inside = Path(root).resolve() / (recipe.stream.root or "")
+                recipe = replace(recipe, stream=replace(recipe.stream, root=str(inside)))
             planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
     return planned
 

@@ -132,8 +132,9 @@ class WideClassifier:
     offsets: Float[Tensor, " k"]
 
     @classmethod
-    def of(cls, memory: WideMemory, ridge: float) -> "WideClassifier":
+    def of(cls, memory: WideMemory, ridge: float | Literal["auto"] = "auto") -> "WideClassifier":
         covariance = memory.covariance()
+        ridge = auto_ridge(memory) if ridge == "auto" else ridge
         covariance.diagonal().add_(ridge * covariance.diagonal().mean() + torch.finfo(torch.float32).tiny)
         factor = torch.linalg.cholesky(covariance)
         weights = torch.cholesky_solve(memory.means.T.double(), factor).T.float()
@@ -142,3 +143,12 @@ class WideClassifier:
     def scores(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, "n k"]:
         """The largest for the class whose mean is nearest."""
         return phi @ self.weights.T + self.offsets
+
+
+def auto_ridge(memory: WideMemory) -> float:
+    """(D / degrees)², at most 1: the fewer images there are for each wide feature, the more.
+
+    A rule of thumb: with 100, 500 and 4,500 images of each of ten classes and 448 to 1,792 wide features it came within
+    half a point of the best of many ridges, which lay four orders of magnitude apart.
+    """
+    return min(1.0, (len(memory.diagonal) / memory.degrees) ** 2)

@@ -98,16 +98,19 @@ class Wide(Learner[WideMemory]):
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideMemory:
         return self.reader.kept_from(len(labels), tensors) if labels else nothing_yet(self.device)
 
-    def remembering(self) -> "Wide":
-        """A learner with this one's encoder as it is now, which only remembers: for the floors."""
-        return _Remembering.of(self)
+    def remembering(self, recipe: Recipe | None = None) -> "Wide":
+        """A learner with this one's encoder as it is now, which only remembers: for the floors.
+
+        With a recipe of its own it may read the encoder otherwise.
+        """
+        return _Remembering.of(self, recipe or self.recipe)
 
 
 class _Remembering(Wide):
     @classmethod
-    def of(cls, learner: Wide) -> "_Remembering":
+    def of(cls, learner: Wide, recipe: Recipe) -> "_Remembering":
         own: Any = learner._own_encoder
-        copy = cls(learner.recipe, seed=learner.seed, device=learner.device, encoder=own and deepcopy(own))
+        copy = cls(recipe, seed=learner.seed, device=learner.device, encoder=own and deepcopy(own))
         copy.reader.encoder.load_state_dict(learner.reader.encoder.state_dict())
         return copy
 

@@ -1,5 +1,6 @@
 """How an encoder's stages are read: settings, wide features of images, memory and scores. What wide learners share."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +12,8 @@ from ictrl.errors import ConfigError, InputError
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
-from ictrl.nets.wrappers import run_stages, to_float
+from ictrl.nets.wrappers import run_stages
+from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK
 
 
@@ -30,10 +32,12 @@ class ReadingConfig:
     """numbers that remain at most: channels, one number for all stages or one for each that is read; or all numbers"""
     bits: Literal[8, 16] = 16
     """of each number of the covariance that is kept"""
-    ridge: float = 1e-3
-    """added to the covariance, as a share of the mean variance"""
+    ridge: float | Literal["auto"] = "auto"
+    """added to the covariance, as a share of the mean variance; auto: the square of wide features per image"""
     mirror: bool = False
     """read every image and its mirror image, and take the mean; for pictures that may be mirrored"""
+    shifts: int = 0
+    """read every image also moved by so many pixels up, down, left and right, and take the mean: slower, and better"""
 
     def __post_init__(self) -> None:
         if self.pool < 1:
@@ -47,8 +51,10 @@ class ReadingConfig:
             raise ConfigError(f"Expected reading.sizes of at least 1, several for channels only, but got {self.sizes}.")
         if self.bits not in DTYPES:
             raise ConfigError(f"Expected reading.bits to be 8 or 16 but got {self.bits}.")
-        if not 0 < self.ridge < float("inf"):
-            raise ConfigError(f"Expected reading.ridge to be above 0 but got {self.ridge}.")
+        if self.shifts < 0:
+            raise ConfigError(f"Expected reading.shifts to be at least 0 but got {self.shifts}.")
+        if self.ridge != "auto" and not 0 < self.ridge < float("inf"):
+            raise ConfigError(f'Expected reading.ridge to be "auto" or above 0 but got {self.ridge}.')
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -67,17 +73,25 @@ class WideReader:
         self._check(shape)
 
     def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n c p p"]]:
-        """Each stage of each image, pooled; the mean over the image and its mirror image if the recipe says so."""
+        """Each stage of each image, pooled; the mean over the views that the recipe asks for."""
         found = []
         with torch.no_grad(), exact_float32():
             for part in X.split(CHUNK):
-                part = part.to(self.device)
-                views = (part, part.flip(-1)) if self.reading.mirror else (part,)
                 seen = [
-                    pooled(run_stages(self.precision, self.encoder, to_float(v)), self.reading.pools) for v in views
+                    pooled(run_stages(self.precision, self.encoder, view), self.reading.pools)
+                    for view in self._views(part.to(self.device))
                 ]
-                found.append([sum(stage) / len(views) for stage in zip(*seen)])
+                found.append([torch.stack(stage).mean(0) for stage in zip(*seen)])
         return [torch.cat(stage) for stage in zip(*found)]
+
+    def _views(self, X: UInt8[Tensor, "n c h w"]) -> Iterator[Float[Tensor, "n c h w"]]:
+        """Images as they are, mirrored, moved."""
+        far = self.reading.shifts
+        moves = ((0, 0), (far, 0), (-far, 0), (0, far), (0, -far)) if far else ((0, 0),)
+        for mirrored in (0, 1) if self.reading.mirror else (0,):
+            flipped = torch.full((len(X),), mirrored, device=self.device)
+            for move in moves:
+                yield shown(X, flipped, flipped.new_tensor(move)[:, None].repeat(1, len(X)), None, torch.float32)
 
     def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         """φ of images, reduced as this memory's."""
