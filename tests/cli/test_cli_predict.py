@@ -12,7 +12,7 @@ import pytest
 import torch
 from cli_support import COLOURS, NEWEST, Ran
 from PIL import Image
-from support import call
+from support import call, pictures, tiny_recipe
 from torch import Tensor
 
 import ictrl
@@ -124,7 +124,7 @@ def test_a_users_mistake_exits_with_2_and_one_line(
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, parts in {
         ("--help",): ["predict", "Say which class each picture shows"],
-        ("predict", "--help"): ["Examples:", "ictrl predict runs/mine holiday/*.jpg --json", "IMAGE…", "--device"],
+        ("predict", "--help"): ["Examples:", "ictrl predict runs/mine holiday/*.jpg --json", "IMAGE…", "--unknown"],
     }.items():
         assert call(*arguments) == 0
         output = capsys.readouterr().out
@@ -180,3 +180,58 @@ def test_certainty_has_a_residual_of_0_without_a_sign(capsys: pytest.CaptureFixt
     print_predictions([prediction], {4: "four", 7: "seven"})
     assert capsys.readouterr().out.splitlines()[1].split() == ["a.png", "four", "0.0000", "seven", "3.0000"]
     assert '"residual": 0.0' in json.dumps(as_json(prediction, {4: "four", 7: "seven"}))
+
+
+@pytest.fixture
+def wide_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A learner of wide features of stripes, and where one stands a picture of a class and one of noise."""
+    method = {"name": "wide", "reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}}
+    learner = ictrl.create_learner(
+        ictrl.recipe_with(tiny_recipe(), {"method": {**method, "calibration": {"held_out": 0.25}}})
+    )
+    learner.learn(*pictures([0, 1, 2], each=60))
+    learner.save(tmp_path / "wide.safetensors")
+    Image.fromarray(pictures([1], each=2, seed=7)[0][0, 0].numpy()).save(tmp_path / "known.png")
+    noise = np.random.default_rng(0).integers(0, 256, (8, 8), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "wide.safetensors"
+
+
+def test_a_picture_of_no_class_is_called_unknown(wide_learner: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["known.png", "noise.png", "--device", "cpu"]
+    assert call("predict", wide_learner, *files, "--unknown", "0.05") == 0
+    known, noise = (line.split() for line in capsys.readouterr().out.splitlines()[1:])
+    assert known[:2] == ["known.png", "1"]
+    assert noise[:2] == ["noise.png", "unknown"]
+    assert len(noise) == len(known) - 1  # the class it looks most like is the runner-up
+    assert call("predict", wide_learner, *files) == 0
+    assert "unknown" not in capsys.readouterr().out
+
+
+def test_json_says_what_is_unknown_if_asked(wide_learner: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["known.png", "noise.png", "--json", "--device", "cpu"]
+    assert call("predict", wide_learner, *files, "--unknown", "0.05") == 0
+    known, noise = json.loads(capsys.readouterr().out)
+    assert (known["label"], known["class"], known["unknown"]) == (1, "1", False)
+    assert (noise["label"], noise["class"], noise["unknown"]) == (None, "unknown", True)
+    assert len(noise["residuals"]) == 3
+    assert call("predict", wide_learner, *files) == 0
+    assert all("unknown" not in prediction for prediction in json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("rate", ["0", "1.5"])
+def test_a_rate_of_false_alarms_that_is_none(wide_learner: Path, rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("predict", wide_learner, "known.png", "--unknown", rate, "--device", "cpu") == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: Expected a share of false alarms above 0 and below 1 but got")
+    assert captured.out == ""
+
+
+def test_a_learner_that_knows_no_strangers_says_so(
+    own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("predict", own_run, "red.png", "--unknown", "0.05", "--device", "cpu") == 2
+    captured = capsys.readouterr()
+    assert captured.err == "error: Expected a method that can tell unknown pictures (wide) but ictrl cannot.\n"
+    assert captured.out == ""

@@ -10,7 +10,7 @@ import pytest
 from run_support import quick, timeless
 
 from ictrl import InputError, Results, load_recipe, run
-from ictrl.experiment.results import Drift, to_lines
+from ictrl.experiment.results import CalibrationScores, Drift, to_lines
 from ictrl.theory.metrics import Scores, summarise
 
 OLD = Path(__file__).parents[1] / "cifar10-run" / "results.json"
@@ -40,6 +40,7 @@ def results(**changes: Any) -> Results:
         recipe=quick(stream={"root": "/home/someone/data"}),
         measured_on="validation images",
         line="λ = 3",
+        calibration=CalibrationScores(0.05, 1.5, [[0, 0.0, 0.0], [40, 0.85, 0.8]]),
     )
     return replace(whole, **changes)
 
@@ -50,11 +51,12 @@ def test_a_record_survives_its_file(tmp_path: Path) -> None:
     assert again == results()
     assert isinstance(again.memory, Scores)
     assert isinstance(again.drift, Drift)
+    assert isinstance(again.calibration, CalibrationScores)
     assert list(again.class_names) == [7, 2]
     assert again.to_json() == results().to_json()
 
 
-@pytest.mark.parametrize("entry", ["reencoded", "untrained", "frozen", "drift", "replay", "line"])
+@pytest.mark.parametrize("entry", ["reencoded", "untrained", "frozen", "drift", "replay", "line", "calibration"])
 def test_what_was_not_measured_stays_so(entry: str) -> None:
     without = results(**{entry: None})
     assert Results.from_json(without.to_json()) == without

@@ -8,16 +8,27 @@ from method_support import METHODS, learner_of, recipe_of
 
 import ictrl
 from ictrl import InputError, create_learner
-from ictrl.methods.capabilities import Draws, DrawsFeatures, KeepsMoments, Remembers, Replays, Reviews, ask
+from ictrl.methods.capabilities import (
+    Draws,
+    DrawsFeatures,
+    KeepsMoments,
+    Probabilities,
+    Remembers,
+    Replays,
+    Reviews,
+    TellsUnknown,
+    ask,
+)
 
 SOURCE = Path(ictrl.__file__).parent
-ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews}
+ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews, Probabilities, TellsUnknown}
+SURE = {Probabilities, TellsUnknown}
 CAN: dict[str, set[type]] = {
-    "ictrl": ALL - {Remembers},
-    "frozen": ALL - {Remembers, Reviews},
+    "ictrl": ALL - SURE - {Remembers},
+    "frozen": ALL - SURE - {Remembers, Reviews},
     "finetune": set(),
     "joint": set(),
-    "wide": {Remembers},
+    "wide": SURE | {Remembers},
 }
 
 

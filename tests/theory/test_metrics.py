@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import orth, sqrtm, subspace_angles
+from sklearn.metrics import roc_auc_score
 
-from ictrl.theory.metrics import frechet_distance, inception_score, subspace_affinity, summarise
+from ictrl.theory.metrics import auroc, frechet_distance, inception_score, reliability, subspace_affinity, summarise
 
 ROWS = [[0.9], [0.8, 1.0], [0.85, 0.6, 0.7]]
 
@@ -111,3 +112,47 @@ def test_affinity_does_not_depend_on_the_basis(generator: torch.Generator) -> No
     turn = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=generator))[0]
     assert torch.allclose(subspace_affinity(U @ turn, V), subspace_affinity(U, V))
     assert torch.allclose(subspace_affinity(V, U), subspace_affinity(U, V))
+
+
+def test_the_calibration_error_of_a_hand_example() -> None:
+    """Two bins: two images at 0.6 of which one is right, and two at 0.9 and 1.0 that are both right."""
+    sure = torch.tensor([0.6, 0.6, 0.9, 1.0], dtype=torch.float64)
+    found = reliability(torch.stack([sure, 1 - sure], 1), torch.tensor([0, 1, 0, 0]), bins=5)
+    assert found.images == [0, 0, 2, 0, 2]  # a bin holds its upper end
+    assert found.confidence == pytest.approx([0, 0, 0.6, 0, 0.95])
+    assert found.accuracy == [0, 0, 0.5, 0, 1]
+    assert found.ece == pytest.approx((2 * 0.1 + 2 * 0.05) / 4)
+
+
+def test_the_calibration_error_is_that_of_its_definition(generator: torch.Generator) -> None:
+    probabilities = (3 * torch.randn(500, 7, generator=generator)).softmax(1).double().numpy()
+    rows = torch.randint(7, (500,), generator=generator).numpy()
+    sure, right = probabilities.max(1), probabilities.argmax(1) == rows
+    expected = 0.0
+    for low in np.arange(15) / 15:
+        inside = (sure > low) & (sure <= low + 1 / 15)
+        if inside.any():
+            expected += inside.mean() * abs(right[inside].mean() - sure[inside].mean())
+    found = reliability(torch.from_numpy(probabilities), torch.from_numpy(rows))
+    assert found.ece == pytest.approx(expected)
+    assert sum(found.images) == 500
+
+
+def test_probabilities_that_are_true_have_next_to_no_calibration_error(generator: torch.Generator) -> None:
+    probabilities = (2 * torch.randn(50_000, 5, generator=generator)).softmax(1)
+    rows = probabilities.multinomial(1, generator=generator)[:, 0]
+    assert reliability(probabilities, rows).ece < 0.01
+    assert reliability(probabilities.square() / probabilities.square().sum(1, keepdim=True), rows).ece > 0.1
+
+
+def test_no_image_has_no_calibration_error() -> None:
+    with pytest.raises(ValueError, match="at least one image"):
+        reliability(torch.zeros(0, 3), torch.zeros(0).long())
+
+
+def test_auroc_against_scikit_learn(generator: torch.Generator) -> None:
+    known, strange = torch.randn(300, generator=generator), torch.randn(200, generator=generator) + 1
+    known, strange = (10 * known).round(), (10 * strange).round()  # with ties
+    labels = np.repeat([0, 1], [300, 200])
+    assert auroc(known, strange) == pytest.approx(roc_auc_score(labels, torch.cat([known, strange]).numpy()))
+    assert auroc(known, known) == pytest.approx(0.5)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task
-from ictrl.experiment.results import FLOORS, PROTOCOLS, Drift, Results
+from ictrl.experiment.results import FLOORS, PROTOCOLS, CalibrationScores, Drift, Results
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.compensation import measure_drift
 from ictrl.methods.base import Learner
@@ -44,6 +44,7 @@ class Measured:
     drift_mean: list[list[float]] = field(default_factory=list)
     drift_affinity: list[list[float]] = field(default_factory=list)
     """of each class seen so far, in the order of learning; nothing for tasks that were measured before drift was"""
+    calibration: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floors": 0.0})
 
     @classmethod
@@ -190,6 +191,7 @@ def describe(recipe: Recipe, learner: Learner[Any], measured: Measured, dataset:
         device=device_name(learner.device),
         versions=versions(),
         recipe=recipe,
+        calibration=CalibrationScores(**_rounded(measured.calibration)) if measured.calibration else None,
         measured_on="validation images" if recipe.stream.validation else "test images",
     )
 

@@ -41,6 +41,18 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class CalibrationScores:
+    """How true the probabilities of all classes are, after the last task, under the memory protocol."""
+
+    ece: float
+    """expected calibration error"""
+    temperature: float
+    """what scores were divided by"""
+    reliability: list[list[float]]
+    """images, mean confidence and accuracy of each bin of confidence"""
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that a run measured, and under which conditions."""
 
@@ -75,6 +87,8 @@ class Results:
     measured_on: str = "test images"
     line: str | None = None
     """of the study that published it"""
+    calibration: CalibrationScores | None = None
+    """None before the last task, or where the method gives no probabilities"""
 
     @property
     def done(self) -> int:
@@ -100,7 +114,7 @@ class Results:
     def to_table(self) -> dict[str, Any]:
         """As JSON has it: numbers, texts, lists and tables."""
         table = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in (*PROTOCOLS, *FLOORS, "drift"):
+        for name in (*PROTOCOLS, *FLOORS, "drift", "calibration"):
             table[name] = None if table[name] is None else dict(vars(table[name]))
         table["class_names"] = {str(label): name for label, name in self.class_names.items()}
         table["recipe"] = recipe_to_table(self.recipe)
@@ -114,6 +128,7 @@ class Results:
         for name in (*PROTOCOLS, *FLOORS):
             table[name] = None if table.get(name) is None else Scores(**table[name])
         table["drift"] = None if table.get("drift") is None else Drift(**table["drift"])
+        table["calibration"] = None if table.get("calibration") is None else CalibrationScores(**table["calibration"])
         table["class_names"] = {int(label): str(name) for label, name in table["class_names"].items()}
         table["recipe"] = recipe_from_table(table["recipe"])
         if table["memory"] is None:

@@ -12,6 +12,7 @@ from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, adopt
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
+from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY, Stream, fingerprint, moved, run_data, stream_of
 from ictrl.experiment.run_folder import RunFolder
@@ -129,6 +130,8 @@ def evaluate(
     (listener or Listener()).on_begin(position, dataset, tasks)
     measured = _measured(position)
     measure(position.learner, tasks[: position.done], measured)
+    if position.done == len(tasks):
+        measure_calibration(position.learner, tasks, measured)
     results = describe(recipe, position.learner, measured, dataset, tasks)
     if not folder.results.exists():
         with folder.locked():
@@ -175,6 +178,8 @@ def _go_on(
         resumed = None
         with measured.timed("evaluate"):
             measure(learner, tasks[: t + 1], measured)
+            if t + 1 == len(tasks):
+                measure_calibration(learner, tasks, measured)
             if isinstance(learner, Draws):
                 folder.sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:

@@ -15,9 +15,20 @@ Linear discriminant analysis takes the class whose mean is nearest in the measur
 The covariance is kept as its Cholesky factor, Σ = LLᵀ, half a matrix of 16 or 8 bits a number. Rounding L by δ leaves a
 covariance whatever δ is, and moves its small eigenvalues by δ² only, while rounding Σ itself moves them by δ: they are
 what LDA divides by.
+
+How strange an image looks is read from the same two things. From the mean μ̄ of all class means, each class lies in some
+direction; a known image lies in that of its class, a stranger between all of them, or far away:
+
+    strangeness = 1 − maxⱼ cos(φ − μ̄, μⱼ − μ̄) · min(1, 1.5 r² / ‖φ − μ̄‖²)²,
+
+angles and lengths in the measure of (Σ + ρI)⁻¹, r² the mean squared length of known images. The cosine tells pictures
+of other things, such as those of CIFAR-100 from CIFAR-10, better than the distance to the nearest mean, plain or
+relative, and better than the largest probability (`experiments/unknown.py` compares them). The length tells what is no
+such picture at all: noise, digits, shuffled pixels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -25,12 +36,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.memory.calibration import LEAST, NOT_CALIBRATED, Calibration
 from ictrl.memory.wide_features import Reduction
 
 Bits = Literal[8, 16]
 DTYPES: dict[int, torch.dtype] = {8: torch.int8, 16: torch.int16}
-LEAST = 10  # images of a class: from the moments of fewer, single features could be guessed
 NOT_REDUCED = Reduction()
+TINY = torch.finfo(torch.float32).tiny
+FAR = 1.5  # times the usual squared length: beyond, an image looks the stranger the farther it lies
 JITTER = 1e-7  # of the mean variance, added so that a covariance of few images can be factorised
 
 
@@ -48,6 +61,8 @@ class WideMemory:
     """L left of its diagonal, row by row, in equal steps up to the row's largest"""
     reduction: Reduction = NOT_REDUCED
     """what φ was made by"""
+    calibration: Calibration = NOT_CALIBRATED
+    """what held-out images said; it changes no class, only how sure of it one is"""
 
     @property
     def degrees(self) -> int:
@@ -76,12 +91,12 @@ class WideMemory:
         """From the sum Σⱼ Σ (φ − μⱼ)(φ − μⱼ)ᵀ of all classes."""
         D, steps = len(scatter), torch.iinfo(DTYPES[bits]).max
         covariance = scatter / (counts.sum() - len(counts))
-        covariance.diagonal().add_(JITTER * covariance.diagonal().mean() + torch.finfo(torch.float32).tiny)
+        covariance.diagonal().add_(JITTER * covariance.diagonal().mean() + TINY)
         L = torch.linalg.cholesky(covariance).float()
         diagonal = L.diagonal().clone()
         L.diagonal().zero_()
         scales = L.abs().amax(1)
-        L /= scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
+        L /= scales.clamp(min=TINY)[:, None]
         rows, columns = torch.tril_indices(D, D, -1, device=L.device)
         return cls(counts, means, diagonal, scales, (L[rows, columns] * steps).round().to(DTYPES[bits]), reduction)
 
@@ -91,12 +106,13 @@ class WideMemory:
         if len(self.counts):
             scatter += self.degrees * self.covariance()
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
-        return WideMemory.of(counts, means, scatter, bits, self.reduction)
+        return replace(WideMemory.of(counts, means, scatter, bits, self.reduction), calibration=self.calibration)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is kept, by name."""
         plain = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return plain | {f"reduction.{i}": matrix for i, matrix in enumerate(self.reduction.matrices)}
+        plain |= {f"reduction.{i}": matrix for i, matrix in enumerate(self.reduction.matrices)}
+        return plain | self.calibration.tensors()
 
 
 def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> WideMemory:
@@ -130,19 +146,40 @@ class WideClassifier:
 
     weights: Float[Tensor, "k D"]
     offsets: Float[Tensor, " k"]
+    means: Float[Tensor, "k D"]
+    factor: Float[Tensor, "D D"]
+    """of Σ + ρI, by Cholesky"""
+    rho: float
 
     @classmethod
     def of(cls, memory: WideMemory, ridge: float | Literal["auto"] = "auto") -> "WideClassifier":
         covariance = memory.covariance()
         ridge = auto_ridge(memory) if ridge == "auto" else ridge
-        covariance.diagonal().add_(ridge * covariance.diagonal().mean() + torch.finfo(torch.float32).tiny)
+        rho = float(ridge * covariance.diagonal().mean() + TINY)
+        covariance.diagonal().add_(rho)
         factor = torch.linalg.cholesky(covariance)
         weights = torch.cholesky_solve(memory.means.T.double(), factor).T.float()
-        return cls(weights, -0.5 * (weights * memory.means).sum(1))
+        return cls(weights, -0.5 * (weights * memory.means).sum(1), memory.means, factor.float(), rho)
 
     def scores(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, "n k"]:
         """The largest for the class whose mean is nearest."""
         return phi @ self.weights.T + self.offsets
+
+    def strangeness(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, " n"]:
+        """How little an image looks like any class, from 0 to 2; where there is only one, 1 whatever the image."""
+        directions, usual = self._directions
+        centred = phi - self.means.mean(0)
+        squared = torch.linalg.solve_triangular(self.factor, centred.T, upper=False).square().sum(0).clamp(min=TINY)
+        cosines = (centred @ directions.T).amax(1) / squared.sqrt()
+        return 1 - cosines * (FAR * usual / squared).clamp(max=1).square()
+
+    @cached_property
+    def _directions(self) -> tuple[Float[Tensor, "k D"], float]:
+        """(Σ + ρI)⁻¹(μⱼ − μ̄), divided by the distance of class and centre; and r² = tr((Σ + ρI)⁻¹Σ) + that squared."""
+        directions = self.weights - self.weights.mean(0)
+        squared = (directions * (self.means - self.means.mean(0))).sum(1).clamp(min=TINY)
+        within = len(self.factor) - self.rho * float(torch.cholesky_inverse(self.factor).diagonal().sum())
+        return directions / squared.sqrt()[:, None], within + float(squared.mean())
 
 
 def auto_ridge(memory: WideMemory) -> float:

@@ -72,6 +72,24 @@ class Reviews(Protocol):
     def review(self, images: Tensor | NDArray[Any], **how: Any) -> Any: ...
 
 
+@runtime_checkable
+class Probabilities(Protocol):
+    """Says how sure it is of each class: calibrated probabilities, from scores divided by a temperature."""
+
+    def predict_proba(self, images: Images) -> Images: ...
+
+    def temperature(self) -> float: ...
+
+
+@runtime_checkable
+class TellsUnknown(Protocol):
+    """Tells images of no known class, at a stated rate of false alarms."""
+
+    def strangeness(self, images: Images) -> Images: ...
+
+    def unknown(self, images: Images, false_alarms: float = 0.05) -> Images: ...
+
+
 Capability = TypeVar("Capability")
 
 

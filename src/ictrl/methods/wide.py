@@ -2,7 +2,9 @@
 
 In the first task the encoder becomes *a trunk worth freezing* (`training/trunk.py`), and stays as it is from then on.
 Every class is kept as a mean of wide features, all classes together as one covariance (`memory/wide_memory.py`):
-nothing drifts, nothing is forgotten, and memory says what all old images would say.
+nothing drifts, nothing is forgotten, and memory says what all old images would say. Scores are logarithms of
+probabilities, calibrated by images that are held out while a task is learned (`memory/calibration.py`); by what these
+looked like, strangers are told from images of known classes.
 
 Settings: ours, from measurements on validation images of CIFAR-10 and CIFAR-100.
 """
@@ -13,12 +15,14 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ictrl.config import AugmentationConfig, MethodConfig, Recipe
 from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.base import Learner
-from ictrl.methods.wide_reading import ReadingConfig, WideReader
+from ictrl.methods.inputs import Images, like
+from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
 from ictrl.nets.wrappers import check_backbone, precision_of
 from ictrl.training.loop import TaskHooks
@@ -42,6 +46,7 @@ class WideConfig(MethodConfig):
     trunk: TrunkStageConfig = field(default_factory=default_trunk)
     """the first task, the only one that trains"""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
 
 class Wide(Learner[WideMemory]):
@@ -78,7 +83,7 @@ class Wide(Learner[WideMemory]):
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
         if not self.labels:
             self._train(X, torch.searchsorted(y.unique(), y), hooks)
-        return self.reader.remembered(self.kept, X, y)
+        return self.reader.remembered(self.kept, X, y, self.settings.calibration.held_out, self.seed)
 
     def _train(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         d = self.recipe.method.network.feature_dim
@@ -91,6 +96,31 @@ class Wide(Learner[WideMemory]):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         return self.reader.scores(self.kept, X)[:, torch.tensor(self.labels, device=self.device).argsort()]
+
+    def predict_proba(self, images: Images) -> Images:
+        """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
+
+        Calibrated by held-out images. Those of the first task have trained the encoder, so that after it alone
+        probabilities are too sure; those of later tasks are new to it.
+        """
+        return like(self._scored(images, "predict_proba").exp(), images)
+
+    def temperature(self) -> float:
+        """What scores were divided by, so that probabilities are neither too sure nor too careful."""
+        return self.kept.calibration.temperature
+
+    def strangeness(self, images: Images) -> Images:
+        """How little each image looks like any class, from 0 to 2."""
+        return like(self._strangeness(images, "strangeness"), images)
+
+    def unknown(self, images: Images, false_alarms: float = 0.05) -> Images:
+        """Whether each image is of no known class; of those that are of one, about so many are called unknown too."""
+        strangeness = self._strangeness(images, "unknown")
+        return like(self.kept.calibration.unknown(strangeness, float(false_alarms)), images)
+
+    def _strangeness(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, " n"]:
+        self._check_learned(caller)
+        return self.reader.strangeness(self.kept, self._checked(images))
 
     def kept_tensors(self) -> dict[str, Tensor]:
         return self.kept.tensors() if self.labels else {}

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError, InputError
+from ictrl.memory.calibration import NOT_CALIBRATED, Calibration, held_out
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
@@ -61,6 +62,19 @@ class ReadingConfig:
         return self.stage_pools or (self.pool,)
 
 
+@dataclass(frozen=True)
+class CalibrationConfig:
+    """How probabilities and unknown images are told: by images that are held out while a task is learned."""
+
+    held_out: float = 0.1
+    """share of each new class's images that choose the temperature, and are then remembered as all others are; at
+    least one, but ten must remain. 0: none. With fewer than twenty, a task is not calibrated"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise ConfigError(f"Expected calibration.held_out to be at least 0 and below 1 but got {self.held_out}.")
+
+
 class WideReader:
     """Reads images by an encoder that offers its `stages`."""
 
@@ -99,21 +113,54 @@ class WideReader:
             parts = [memory.reduction.apply(self.stages(part)) for part in X.split(8 * CHUNK)]
         return torch.cat(parts)
 
-    def remembered(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"]) -> WideMemory:
-        """A memory with the classes of these images; the first ones decide how φ is reduced."""
+    def remembered(
+        self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], share: float = 0.0, seed: int = 0
+    ) -> WideMemory:
+        """A memory with the classes of these images; the first ones decide how φ is reduced.
+
+        It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share.
+        """
         reading = self.reading
-        if not len(memory.counts):
-            with exact_float32():
-                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(X)))
         with exact_float32():
-            return memory.with_classes(self.features(X, memory), y, reading.bits)
+            if not len(memory.counts):
+                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(X)))
+            phi = self.features(X, memory)
+            whole = memory.with_classes(phi, y, reading.bits)
+            return replace(whole, calibration=self._calibrated(memory, phi, y, share, seed))
+
+    def _calibrated(
+        self, memory: WideMemory, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"], share: float, seed: int
+    ) -> Calibration:
+        """By a memory without the held-out images, which is then forgotten.
+
+        An encoder that was trained on this very task has seen them: what its first task says is optimistic. From the
+        second task on they are as new to it as any image to come.
+        """
+        labels, known = y.unique(), len(memory.counts)
+        # of its own, so that what trains draws the same with any share
+        apart = held_out(y, share, torch.Generator().manual_seed((seed + 1_000_003 * known) % 2**63))
+        if not apart.any() or known + len(labels) < 2:  # one class alone is always certain
+            return memory.calibration
+        others = memory.with_classes(phi[~apart], y[~apart], self.reading.bits)
+        classifier = WideClassifier.of(others, self.reading.ridge)
+        rows = known + torch.searchsorted(labels, y[apart])
+        return memory.calibration.with_task(classifier.scores(phi[apart]), rows, classifier.strangeness(phi[apart]))
 
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        """Of every class, in the memory's order."""
+        """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
-            if self._classifier is None or self._classifier[0] is not memory:
-                self._classifier = memory, WideClassifier.of(memory, self.reading.ridge)
-            return self._classifier[1].scores(self.features(X, memory))
+            scores = self._classifier_of(memory).scores(self.features(X, memory))
+        return (scores / memory.calibration.temperature).log_softmax(1)
+
+    def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+        """How little an image looks like any class, from 0 to 2."""
+        with exact_float32():
+            return self._classifier_of(memory).strangeness(self.features(X, memory))
+
+    def _classifier_of(self, memory: WideMemory) -> WideClassifier:
+        if self._classifier is None or self._classifier[0] is not memory:
+            self._classifier = memory, WideClassifier.of(memory, self.reading.ridge)
+        return self._classifier[1]
 
     def kept_from(self, classes: int, tensors: dict[str, Tensor]) -> WideMemory:
         """From what `WideMemory.tensors` gave; KeyError or ValueError if they do not fit."""
@@ -125,13 +172,14 @@ class WideReader:
         )
         reduction = Reduction(reading.reduction, reading.sizes, matrices)
         plain = {name: tensors[name] for name in ("counts", "means", "diagonal", "scales", "factor")}
-        kept = WideMemory(**plain, reduction=reduction)
+        kept = WideMemory(**plain, reduction=reduction, calibration=Calibration.from_tensors(tensors))
         fitted = Reduction.fitted(reading.reduction, reading.sizes, self._blank)
         D = fitted.apply(self._blank).shape[1]
         expected = {"counts": (classes,), "means": (classes, D), "diagonal": (D,), "scales": (D,)}
         expected |= {"factor": (D * (D - 1) // 2,)}
         expected |= {f"reduction.{i}": tuple(matrix.shape) for i, matrix in enumerate(fitted.matrices)}
-        shapes = {name: tuple(tensor.shape) for name, tensor in kept.tensors().items()}
+        plain = replace(kept, calibration=NOT_CALIBRATED).tensors()  # which has checked itself
+        shapes = {name: tuple(tensor.shape) for name, tensor in plain.items()}
         if shapes != expected or kept.factor.dtype != DTYPES[reading.bits]:
             raise ValueError(f"the wide memory has shapes {shapes} for {classes} classes and {D} wide features")
         return kept

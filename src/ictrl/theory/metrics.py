@@ -1,10 +1,10 @@
-"""The numbers that a learner is judged by: accuracy, forgetting, affinity of subspaces, how real its drawings look."""
+"""The numbers that a learner is judged by: accuracy, forgetting, true probabilities, drawings that look real."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.errors import InputError
@@ -60,6 +60,55 @@ def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[i
     for row, column in zip(true, predicted):
         counts[place[row]][place[column]] += 1
     return counts
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How true probabilities are: images by how sure they were classified, in bins of equal width from 0 to 1."""
+
+    images: list[int]
+    """in each bin"""
+    confidence: list[float]
+    """mean probability of the class predicted, in each bin; 0 in an empty one"""
+    accuracy: list[float]
+    """share that is right, in each bin; 0 in an empty one"""
+
+    @property
+    def ece(self) -> float:
+        """The expected calibration error: |accuracy − confidence|, averaged over all images."""
+        gaps = (n * abs(a - c) for n, c, a in zip(self.images, self.confidence, self.accuracy))
+        return sum(gaps) / sum(self.images)
+
+
+def reliability(probabilities: Float[Tensor, "n k"], rows: Int[Tensor, " n"], bins: int = 15) -> Reliability:
+    """Of the probabilities of classes for images whose own classes are these columns.
+
+    >>> found = reliability(torch.tensor([[0.9, 0.1], [0.7, 0.3]]), torch.tensor([0, 1]), bins=2)
+    >>> found.images, found.accuracy, round(found.ece, 3)
+    ([0, 2], [0.0, 0.5], 0.3)
+    """
+    if not len(probabilities):
+        raise ValueError("Expected at least one image but got none.")
+    sure, predicted = probabilities.double().max(1)
+    right = (predicted == rows.to(predicted.device)).double()
+    places = (sure * bins).ceil().long().clamp(
+        1, bins
+    ) - 1  # a bin holds its upper end, so that certainty is in the last
+    images = places.bincount(minlength=bins)
+    means = [places.bincount(values, minlength=bins) / images.clamp(min=1) for values in (sure, right)]
+    return Reliability(images.tolist(), *(mean.tolist() for mean in means))
+
+
+def auroc(known: Float[Tensor, " n"], strange: Float[Tensor, " m"]) -> float:
+    """The chance that a stranger has a larger value than a known image; a tie counts half.
+
+    >>> auroc(torch.tensor([0.1, 0.4]), torch.tensor([0.3, 0.9]))
+    0.75
+    """
+    ordered = known.double().sort().values
+    values = strange.double()
+    below = torch.searchsorted(ordered, values) + torch.searchsorted(ordered, values, right=True)
+    return float(below.double().mean()) / (2 * len(known))
 
 
 def frechet_distance(one: Float[Tensor, "n d"], other: Float[Tensor, "m d"]) -> float:
