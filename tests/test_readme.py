@@ -132,6 +132,12 @@ def test_the_tables_are_those_of_the_results_files() -> None:
     assert publish.reached() == reached()
 
 
+def test_the_page_on_wide_memory_is_that_of_the_files() -> None:
+    wide = script("publish_wide")
+    assert wide.page() == wide.PAGE.read_text(encoding="utf-8")
+    assert wide.curve_figure(wide.read("curve")).startswith(b"<svg")
+
+
 def test_the_page_on_speed_is_that_of_the_measured_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # where it finds its neighbour
     measured = json.loads((ROOT / "docs" / "speed.json").read_text(encoding="utf-8"))
@@ -152,7 +158,7 @@ def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
 
 def test_published_studies_are_the_studies_as_they_are() -> None:
     publish = script("publish")
-    named = ("review", "digits.json")
+    named = ("review", "digits.json", "curve", "seconds", "unknown")  # of no study
     folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.name not in named and path.is_dir()]
     studies = [(load_study(folder.name), folder, "test images") for folder in folders]
     studies += [(study, folder, "validation images") for study, folder in publish.choosing()]
@@ -168,6 +174,16 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
                 assert recipe == expected, label
                 assert found.complete
                 assert found.measured_on == images
+
+
+def test_no_published_row_of_wide_is_below_its_floors() -> None:
+    publish = script("publish")
+    rows = [runs for study in ("best", "other-data") for runs in read_published(publish.RESULTS / study).values()]
+    rows += [runs for runs in publish.digits_runs().values() if runs[0].recipe.method.name == "wide"]
+    assert len(rows) > 10
+    for runs in rows:
+        memory, *floors = (sum(found.scores[name].last for found in runs) for name in ("memory", "untrained", "frozen"))
+        assert memory / len(runs) >= max(floors) / len(runs) - 0.005, runs[0].line
 
 
 def test_a_run_of_another_study_is_not_made_twice() -> None:

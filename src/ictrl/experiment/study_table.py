@@ -53,6 +53,11 @@ def _replay(line: Line, runs: list[Results]) -> str:
     return f"{statistics.mean(shares):.0%}" if shares else ""
 
 
+def _added(line: Line, runs: list[Results]) -> str:
+    both = [(results.memory.last, results.frozen.last) for results in runs if results.frozen is not None]
+    return f"{100 * statistics.mean(memory - frozen for memory, frozen in both):+.1f}" if both else ""
+
+
 COLUMNS: dict[str, Callable[[Line, list[Results]], str]] = {
     "": lambda line, runs: line.label,
     "paper, reencoded": _paper,
@@ -60,6 +65,7 @@ COLUMNS: dict[str, Callable[[Line, list[Results]], str]] = {
     "memory": _cell("memory"),
     "untrained": _cell("untrained"),
     "frozen after task 1": _cell("frozen"),
+    "later tasks add": _added,
     "replay": _replay,
     "kept": lambda line, runs: f"{statistics.mean(results.kept_bytes for results in runs) / 1000:,.0f} kB",
     "learning": lambda line, runs: f"{statistics.mean(results.seconds['learn'] for results in runs):.0f} s",
