@@ -113,6 +113,10 @@ class WideReader:
             parts = [memory.reduction.apply(self.stages(part)) for part in X.split(8 * CHUNK)]
         return torch.cat(parts)
 
+    def read(self, memory: WideMemory, stages: list[Tensor]) -> Float[Tensor, "n D"]:
+        """φ from the activations of stages, reduced as this memory's."""
+        return memory.reduction.apply(pooled(stages, self.reading.pools))
+
     def remembered(
         self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], share: float = 0.0, seed: int = 0
     ) -> WideMemory:
