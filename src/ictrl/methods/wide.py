@@ -6,6 +6,9 @@ nothing drifts, nothing is forgotten, and memory says what all old images would 
 probabilities, calibrated by images that are held out while a task is learned (`memory/calibration.py`); by what these
 looked like, strangers are told from images of known classes.
 
+It may also learn on in later tasks, held by distillation (`training/distillation.py`), while memory follows it. That is
+off by default.
+
 Settings: ours, from measurements on validation images of CIFAR-10 and CIFAR-100.
 """
 
@@ -56,7 +59,7 @@ class WideConfig(MethodConfig):
 
 
 class Wide(Learner[WideMemory]):
-    """Trains its encoder on the first task; from then on it only remembers.
+    """Trains its encoder on the first task; from then on it only remembers, unless its recipe lets it learn on.
 
     `encoder` may be a network of your own: a module that turns images (n, channels, side, side) in [−1, 1] into
     features (n, d), and whose method `stages` gives the activations on the way, a list of (n, channels, side, side).
@@ -104,7 +107,8 @@ class Wide(Learner[WideMemory]):
             # rotated, the new images show more of where features have gone; they themselves come first
             witnesses = torch.cat([X.rot90(quarters, (2, 3)) for quarters in range(ROTATIONS)])
             before, read = self.wide_features(witnesses), partial(self.reader.read, memory)
-            held = WideDistillation(encoder, read, before[: len(X)].std(0), later.distillation, self._precision)
+            factor = self.reader.classifier_of(memory).factor
+            held = WideDistillation(encoder, read, factor, later.distillation, self._precision)
             train_trunk(encoder, d, X, rows, later, self._precision, generator, hooks, held)
             movement = fit_movement(before, self.wide_features(witnesses), later.compensation_ridge, judged=len(X))
             return memory.moved(movement, self.settings.reading.bits)
@@ -121,7 +125,7 @@ class Wide(Learner[WideMemory]):
         """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
 
         Calibrated by held-out images. Those of the first task have trained the encoder, so that after it alone
-        probabilities are too sure; those of later tasks are new to it.
+        probabilities are too sure; those of later tasks are new to it, unless it learns on.
         """
         return like(self._scored(images, "predict_proba").exp(), images)
 

@@ -83,14 +83,15 @@ class LearningOnConfig(TrunkStageConfig):
     batch: int | Literal["rule"] = 100
     """images per step, at most"""
     learning_rate: float = 5e-4
+    """of the optimiser"""
     schedule: Literal["constant", "cosine"] = "cosine"
     """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
     ema: float = 0.0
     """epochs over which the exponential moving average of the weights reaches back; 0: the last weights"""
     self_supervision: SelfSupervisionConfig = field(default_factory=lambda: SelfSupervisionConfig(weight=0.0))
-    distillation: float = 10.0
-    """what wide features pay for leaving their place: the mean of ((φ − φ_before) / σ)² on the new images"""
-    compensation_ridge: float = 0.1
+    distillation: float = 1.0
+    """what wide features pay for leaving their place on the new images, in the measure of the covariance"""
+    compensation_ridge: float = 0.001
     """of the map by which memory follows, towards the identity"""
 
     def __post_init__(self) -> None:
