@@ -24,10 +24,10 @@ from torch import Tensor
 from ictrl import load_dataset, split_tasks
 from ictrl.experiment.evaluation import device_name, versions
 from ictrl.files import make_folder, write_atomically
-from ictrl.memory.wide_features import Reduction
+from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import WideClassifier, WideMemory, auto_ridge, nothing_yet
 from ictrl.methods.wide import Wide
-from ictrl.methods.wide_reading import ReadingConfig, WideReader
+from ictrl.nets.wrappers import run_stages, to_float
 from ictrl.recipes.tables import recipe_to_table
 
 ALPHAS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
@@ -76,11 +76,11 @@ def qda(
     memory: WideMemory, own: Float[Tensor, "k D D"], phi: Float[Tensor, "n D"], alpha: float
 ) -> Float[Tensor, "n k"]:
     """Scores by Σⱼ(α)."""
-    pooled = memory.covariance()
-    rho = auto_ridge(memory) * pooled.diagonal().mean()
+    common = memory.covariance()
+    rho = auto_ridge(memory) * common.diagonal().mean()
     scores = []
     for mean, covariance in zip(memory.means, own):
-        blended = (1 - alpha) * pooled + alpha * covariance
+        blended = (1 - alpha) * common + alpha * covariance
         blended.diagonal().add_(rho)
         factor = torch.linalg.cholesky(blended)
         centred = (phi - mean).T
@@ -93,10 +93,10 @@ class LowRank:
     """Where Σ + ρI is the identity, a class has I + V diag(λ − 1) Vᵀ, V the directions with the largest |log λ|."""
 
     def __init__(self, memory: WideMemory, own: Float[Tensor, "k D D"], phi: Float[Tensor, "n D"]) -> None:
-        pooled = memory.covariance()
-        rho = auto_ridge(memory) * pooled.diagonal().mean()
-        pooled.diagonal().add_(rho)
-        factor = torch.linalg.cholesky(pooled)
+        common = memory.covariance()
+        rho = auto_ridge(memory) * common.diagonal().mean()
+        common.diagonal().add_(rho)
+        factor = torch.linalg.cholesky(common)
         self.spread = []
         for mean, covariance in zip(memory.means, own):
             ridged = covariance.clone()
@@ -119,9 +119,14 @@ class LowRank:
 
 
 def measured(
-    stages: list[list[Tensor]], y: Tensor, tests: list[list[Tensor]], expected: Tensor, first: Tensor
+    stages: list[list[Tensor]],
+    y: Tensor,
+    tests: list[list[Tensor]],
+    expected: Tensor,
+    first: Tensor,
+    ranks: bool = True,
 ) -> list[Line]:
-    """Every reading, from stages that were pooled to 1, 2 and 3 cells."""
+    """Every reading, from stages that were pooled to 1, 2 and 3 cells; with low rank or without."""
     labels, lines = y.unique(), list[Line]()
     k, rows = len(labels), torch.searchsorted(labels, expected)
 
@@ -137,6 +142,7 @@ def measured(
         name = f"pool {pool}" + ("" if kind == "none" else f", {kind} {' '.join(map(str, sizes))}")
         memory = nothing_yet(torch.device("cpu")).with_classes(phi, y)
         note(f"LDA, {name}", D, lda_bytes(k, D) + extra, WideClassifier.of(memory).scores(seen))
+        low = low and ranks
         if not (full or low):
             continue
         own = class_covariances(phi, y, labels)
@@ -153,14 +159,15 @@ def measured(
 
 
 def stages_of(learner: Wide, images: Tensor) -> list[list[Tensor]]:
-    """Pooled to 1, 2 and 3 cells; mirrored images too."""
-    network = learner.recipe.method.network
-    shape = network.channels, network.image_size, network.image_size
-    readers = [
-        WideReader(learner.reader.encoder, shape, ReadingConfig(pool=pool, mirror=True), torch.float32)
-        for pool in (1, 2, 3)
-    ]
-    return [reader.stages(images) for reader in readers]
+    """Pooled to 1, 2 and 3 cells; of images and their mirror images, the mean."""
+    found: list[list[list[Tensor]]] = [[], [], []]
+    with torch.no_grad():
+        for part in images.split(500):
+            pixels = to_float(part)
+            views = [run_stages(torch.float32, learner.reader.encoder, view) for view in (pixels, pixels.flip(-1))]
+            for pool, parts in enumerate(found, start=1):
+                parts.append([(one + other) / 2 for one, other in zip(*(pooled(view, (pool,)) for view in views))])
+    return [[torch.cat(stage) for stage in zip(*parts)] for parts in found]
 
 
 def main() -> None:
@@ -171,6 +178,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for one JSON file a trunk")
     parser.add_argument("--untrained", action="store_true", help="the same encoder before it learned, instead")
+    parser.add_argument("--no-low-rank", action="store_true", help="leave low rank out, which takes the longest")
     options = parser.parse_args()
     learner = Wide.load(options.trunk)
     if options.untrained:
@@ -183,7 +191,9 @@ def main() -> None:
     first = torch.isin(y, torch.tensor(tasks[0].classes))
     found = {
         "trunk": "untrained" if options.untrained else "trained",
-        "lines": measured(stages_of(learner, X), y, stages_of(learner, tests), expected, first),
+        "lines": measured(
+            stages_of(learner, X), y, stages_of(learner, tests), expected, first, not options.no_low_rank
+        ),
         "measured_on": "validation images",
         "images_per_class": len(X) // len(y.unique()),
         "seed": learner.seed,

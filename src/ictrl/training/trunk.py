@@ -74,7 +74,11 @@ class TrunkStageConfig(StageConfig):
 
 @dataclass(frozen=True)
 class LearningOnConfig(TrunkStageConfig):
-    """The stages in which it learns on, if it does."""
+    """The stages in which it learns on, if it does.
+
+    Batch, rate and weights are those of a small study on validation images of CIFAR-10 (`experiments/learning_on.py`),
+    which gave it 12 epochs.
+    """
 
     least_epochs: ClassVar[int] = 0
 
@@ -86,8 +90,11 @@ class LearningOnConfig(TrunkStageConfig):
     """of the optimiser"""
     schedule: Literal["constant", "cosine"] = "cosine"
     """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    warmup: int = 2
+    """epochs at the beginning of a task during which the learning rate rises"""
     ema: float = 0.0
     """epochs over which the exponential moving average of the weights reaches back; 0: the last weights"""
+    augmentation: AugmentationConfig = field(default_factory=lambda: AugmentationConfig(crop=0.45))
     self_supervision: SelfSupervisionConfig = field(default_factory=lambda: SelfSupervisionConfig(weight=0.0))
     distillation: float = 1.0
     """what wide features pay for leaving their place on the new images, in the measure of the covariance"""
