@@ -105,6 +105,8 @@ class AugmentationConfig:
 class StageConfig:
     """One stage of training, the first task or any later one."""
 
+    least_epochs: ClassVar[int] = 1
+
     epochs: int = 120
     """passes over the images of a task"""
     batch: int | Literal["rule"] = 1000
@@ -122,7 +124,7 @@ class StageConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
 
     def __post_init__(self) -> None:
-        _require(self.epochs >= 1, self, "epochs", "at least 1")
+        _require(self.epochs >= self.least_epochs, self, "epochs", f"at least {self.least_epochs}")
         _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
         _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')

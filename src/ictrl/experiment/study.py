@@ -79,7 +79,7 @@ class Planned:
         epochs = {name: part.epochs for name, part in vars(method).items() if isinstance(part, StageConfig)}
         every = epochs.get("stage", 0)  # of a method whose tasks are all learned alike; some learn nothing later
         first = epochs.get("trunk", 0) + epochs.get("first", every)
-        whole = first + epochs.get("later", every) * (tasks - 1)
+        whole = first + epochs.get("later", epochs.get("learning_on", every)) * (tasks - 1)
         log = self.folder / "metrics.jsonl"
         return log.read_bytes().count(b"\n") if log.exists() else 0, whole
 

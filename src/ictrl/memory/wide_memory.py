@@ -6,7 +6,8 @@ covariance
     Σ = Σⱼ (nⱼ − 1) Σⱼ / Σⱼ (nⱼ − 1),
 
 whose size does not grow with the classes. As long as the encoder stays as it is, both hold for ever: with each task
-counts, means and the sum above go on as if all images had come at once.
+counts, means and the sum above go on as if all images had come at once. An encoder that learns on takes them along
+(`moved`).
 
 Linear discriminant analysis takes the class whose mean is nearest in the measure of Σ, with a ridge:
 
@@ -37,6 +38,7 @@ from torch import Tensor
 
 from ictrl.errors import InputError
 from ictrl.memory.calibration import LEAST, NOT_CALIBRATED, Calibration
+from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
 
 Bits = Literal[8, 16]
@@ -107,6 +109,13 @@ class WideMemory:
             scatter += self.degrees * self.covariance()
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
         return replace(WideMemory.of(counts, means, scatter, bits, self.reduction), calibration=self.calibration)
+
+    def moved(self, by: Movement, bits: Bits = 16) -> "WideMemory":
+        """The same classes after wide features have moved with the encoder: μ → Mμ + shift, Σ → MΣMᵀ + residual."""
+        means = (self.means.double() @ by.matrix.T + by.shift).float()
+        covariance = by.matrix @ self.covariance() @ by.matrix.T + by.residual
+        whole = WideMemory.of(self.counts, means, self.degrees * covariance, bits, self.reduction)
+        return replace(whole, calibration=self.calibration)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is kept, by name."""

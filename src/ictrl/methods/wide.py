@@ -6,11 +6,15 @@ nothing drifts, nothing is forgotten, and memory says what all old images would 
 probabilities, calibrated by images that are held out while a task is learned (`memory/calibration.py`); by what these
 looked like, strangers are told from images of known classes.
 
+It may also learn on in later tasks, held by distillation (`training/distillation.py`), while memory follows it. That is
+off by default.
+
 Settings: ours, from measurements on validation images of CIFAR-10 and CIFAR-100.
 """
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -18,16 +22,19 @@ from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ictrl.config import AugmentationConfig, MethodConfig, Recipe
+from ictrl.config import AugmentationConfig, MethodConfig, Recipe, used_later
+from ictrl.memory.compensation import fit_movement
 from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.base import Learner
 from ictrl.methods.inputs import Images, like
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
 from ictrl.nets.wrappers import check_backbone, precision_of
+from ictrl.training.augmentation import ROTATIONS
+from ictrl.training.distillation import WideDistillation
 from ictrl.training.loop import TaskHooks
 from ictrl.training.state import TrainingState
-from ictrl.training.trunk import TrunkStageConfig, train_trunk
+from ictrl.training.trunk import LearningOnConfig, TrunkStageConfig, train_trunk
 
 
 def default_trunk() -> TrunkStageConfig:
@@ -44,13 +51,15 @@ class WideConfig(MethodConfig):
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
     """of the convolutions; auto: bfloat16 on a GPU, float32 elsewhere"""
     trunk: TrunkStageConfig = field(default_factory=default_trunk)
-    """the first task, the only one that trains"""
+    """the first task"""
+    learning_on: LearningOnConfig = used_later(LearningOnConfig())
+    """the later ones, in which the encoder learns nothing by default"""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
 
 class Wide(Learner[WideMemory]):
-    """Trains its encoder on the first task; from then on it only remembers.
+    """Trains its encoder on the first task; from then on it only remembers, unless its recipe lets it learn on.
 
     `encoder` may be a network of your own: a module that turns images (n, channels, side, side) in [−1, 1] into
     features (n, d), and whose method `stages` gives the activations on the way, a list of (n, channels, side, side).
@@ -81,14 +90,29 @@ class Wide(Learner[WideMemory]):
         return TrainingState({"encoder": encoder}, {}, torch.Generator(self.device).manual_seed(self.seed))
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
-        if not self.labels:
-            self._train(X, torch.searchsorted(y.unique(), y), hooks)
-        return self.reader.remembered(self.kept, X, y, self.settings.calibration.held_out, self.seed)
+        memory = self._trained(X, torch.searchsorted(y.unique(), y), hooks)
+        return self.reader.remembered(memory, X, y, self.settings.calibration.held_out, self.seed)
 
-    def _train(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], hooks: TaskHooks) -> None:
-        d = self.recipe.method.network.feature_dim
-        stage, generator = self.settings.trunk, self._state.generator
-        train_trunk(self.reader.encoder, d, X, rows, stage, self._precision, generator, hooks)
+    def moves(self) -> bool:
+        """Whether the encoder learns on after the first task."""
+        return self.settings.learning_on.epochs > 0
+
+    def _trained(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
+        """Train the encoder, if this task does; returns the memory of before, moved along with it."""
+        memory, encoder, d = self.kept, self.reader.encoder, self.recipe.method.network.feature_dim
+        trunk, later, generator = self.settings.trunk, self.settings.learning_on, self._state.generator
+        if not self.labels:
+            train_trunk(encoder, d, X, rows, trunk, self._precision, generator, hooks)
+        elif self.moves():
+            # rotated, the new images show more of where features have gone; they themselves come first
+            witnesses = torch.cat([X.rot90(quarters, (2, 3)) for quarters in range(ROTATIONS)])
+            before, read = self.wide_features(witnesses), partial(self.reader.read, memory)
+            factor = self.reader.classifier_of(memory).factor
+            held = WideDistillation(encoder, read, factor, later.distillation, self._precision)
+            train_trunk(encoder, d, X, rows, later, self._precision, generator, hooks, held)
+            movement = fit_movement(before, self.wide_features(witnesses), later.compensation_ridge, judged=len(X))
+            return memory.moved(movement, self.settings.reading.bits)
+        return memory
 
     def wide_features(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n D"]:
         """φ(x) of images under the encoder, on the learner's device."""
@@ -101,7 +125,7 @@ class Wide(Learner[WideMemory]):
         """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
 
         Calibrated by held-out images. Those of the first task have trained the encoder, so that after it alone
-        probabilities are too sure; those of later tasks are new to it.
+        probabilities are too sure; those of later tasks are new to it, unless it learns on.
         """
         return like(self._scored(images, "predict_proba").exp(), images)
 
@@ -144,5 +168,8 @@ class _Remembering(Wide):
         copy.reader.encoder.load_state_dict(learner.reader.encoder.state_dict())
         return copy
 
-    def _train(self, X: Tensor, rows: Tensor, hooks: TaskHooks) -> None:
-        """Nothing is trained."""
+    def moves(self) -> bool:
+        return False
+
+    def _trained(self, X: Tensor, rows: Tensor, hooks: TaskHooks) -> WideMemory:
+        return self.kept

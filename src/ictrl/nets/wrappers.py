@@ -71,6 +71,14 @@ def run_stages(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> list[T
         return stages(x.float())
 
 
+def run_through(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Features and stages; in one pass, if the backbone has a method `from_stages` that goes on from its stages."""
+    stages = run_stages(precision, backbone, x)
+    if callable(go_on := getattr(backbone, "from_stages", None)):
+        return go_on(stages), stages
+    return run_in(precision, backbone, x), stages
+
+
 def check_backbone(name: str, backbone: Callable[[Tensor], Any], given: Tensor, expected: tuple[int, ...]) -> None:
     """Refuse a network of the user's own that gives something of another shape than the learner will need."""
     try:
