@@ -85,7 +85,8 @@ def imports_from(path: Path, module: str) -> set[str]:
 
 
 METHOD_FILES = [path.stem for path in sorted((SOURCE / "methods").glob("*.py"))]
-CLASSES = {"ICTRL", "Frozen", "Finetune", "Joint", "ClosedLoopLearner", "CrossEntropyLearner"}
+CLASSES = {"ICTRL", "Frozen", "Finetune", "Joint", "Wide", "WideICTRL"}
+CLASSES |= {"ClosedLoopLearner", "CrossEntropyLearner", "DrawingLearner", "WideLearner"}
 MODULES = [path for room in ("experiment", "report", "cli") for path in sorted((SOURCE / room).rglob("*.py"))]
 
 

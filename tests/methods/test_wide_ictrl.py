@@ -1,5 +1,6 @@
 """wide-ictrl: classifies exactly as wide does, and draws from moments that stay exact for ever."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ from method_support import TASKS, TEST_LABELS, TESTS, everything, learner_of, re
 from support import pictures
 from torch import Tensor, nn
 
+import ictrl
 from ictrl import ConfigError, EpochReport, InputError, create_learner, load_learner, tasks_from_arrays
 from ictrl.experiment.evaluation import Measured, measure, measure_floor
+from ictrl.experiment.run import Stopped
 from ictrl.memory.store import form_class_memory
 from ictrl.methods.wide_ictrl import WideICTRL
 from ictrl.nets.dcgan import Encoder
@@ -127,6 +130,27 @@ def test_a_stage_that_was_left_behind_is_not_trained_again(
     monkeypatch.setattr("ictrl.methods.wide_ictrl.train_trunk", lambda *given: trained.append(given[-1]))
     create_learner(recipe_of("wide-ictrl")).learn(*TASKS[0], resume=tmp_path / "stopped")
     assert [hooks.resume and hooks.resume.epoch for hooks in trained] == ([epoch] if epoch <= 3 else [])
+
+
+def test_a_run_goes_on_in_the_stage_that_it_was_stopped_in(tmp_path: Path) -> None:
+    stream = tasks_from_arrays([(*task, *task) for task in TASKS])
+    recipe = recipe_of("wide-ictrl")
+    whole = ictrl.run(recipe, tmp_path / "whole", stream=stream).results
+    asked = iter([False, True, False, False, True])  # after the second epoch of the trunk, and of the game
+    with pytest.raises(Stopped):
+        ictrl.run(recipe, tmp_path / "stopped", stream=stream, stop=lambda: next(asked))
+    with pytest.raises(Stopped):
+        ictrl.resume(tmp_path / "stopped", stream=stream, stop=lambda: next(asked))
+    found = ictrl.resume(tmp_path / "stopped", stream=stream).results
+    assert (found.memory, found.untrained, found.frozen, found.replay) == (
+        whole.memory,
+        whole.untrained,
+        whole.frozen,
+        whole.replay,
+    )
+    lines = [(tmp_path / run / "metrics.jsonl").read_text() for run in ("whole", "stopped")]
+    assert lines[0] == lines[1]
+    assert [json.loads(line)["epoch"] for line in lines[1].splitlines()] == [1, 2, 3, 4, 5, 6, 1, 2, 3]
 
 
 def test_in_later_tasks_the_decoder_plays_alone(learner: WideICTRL) -> None:

@@ -60,14 +60,14 @@ class WideICTRLConfig(MethodConfig):
             raise ConfigError('Expected first.batch to be a number but got "rule": in a first task nothing is old.')
 
 
-class Kept(NamedTuple):
+class WideAndDrawn(NamedTuple):
     """What is kept of all classes, to classify by and to draw from."""
 
     wide: WideMemory
     drawn: Memory
 
 
-class WideICTRL(WideLearner[Kept], DrawingLearner[Kept]):
+class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
     """Trains its encoder on the first task, and its decoder on every task.
 
     `encoder` may be a network of your own, with a method `stages` as `Wide` asks for it; so may `decoder`, a module
@@ -93,7 +93,7 @@ class WideICTRL(WideLearner[Kept], DrawingLearner[Kept]):
             optimisers={"head": state.optimisers["encoder"], "decoder": state.optimisers["decoder"]},
         )
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Kept:
+    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideAndDrawn:
         check_enough(y)  # before anything is trained
         settings: WideICTRLConfig = self.settings
         drawing: TaskHooks | None = hooks
@@ -108,7 +108,7 @@ class WideICTRL(WideLearner[Kept], DrawingLearner[Kept]):
         if not self.labels:
             self._rest()
         wide = self.reader.remembered(self.wide_memory, X, y, share, self.seed)
-        return Kept(wide, self.memory.with_classes(self.formed(self.encode(X), y)))
+        return WideAndDrawn(wide, self.memory.with_classes(self.formed(self.encode(X), y)))
 
     def _train(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         d, stage, generator = self.recipe.method.network.feature_dim, self.settings.trunk, self._state.generator
@@ -149,12 +149,12 @@ class WideICTRL(WideLearner[Kept], DrawingLearner[Kept]):
         parts: Mapping[str, dict[str, Tensor]] = {WIDE: self.wide_memory.tensors(), DRAWN: self.memory.state()}
         return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
-    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
+    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideAndDrawn:
         if not labels:
-            return Kept(nothing_yet(self.device), Memory())
+            return WideAndDrawn(nothing_yet(self.device), Memory())
         wide, drawn = (group(tensors, part) for part in (WIDE, DRAWN))
         d = self.recipe.method.network.feature_dim
-        return Kept(self.reader.kept_from(len(labels), wide), Memory.from_state(labels, drawn, d))
+        return WideAndDrawn(self.reader.kept_from(len(labels), wide), Memory.from_state(labels, drawn, d))
 
     def remembering(self, recipe: Recipe | None = None) -> Wide:
         """As `wide` would go on from here: for the floors."""
