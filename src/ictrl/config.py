@@ -150,6 +150,11 @@ class WeightsConfig:
     """what both players pay for ‖f(g(z)) − z‖² on features z drawn from memory"""
     redrawn: float = 0.0
     """what the decoder pays for ‖g(z) − g_before(z)‖² per pixel on features z drawn from memory"""
+    match_new: float = 0.0
+    """feature matching: what the decoder pays for the distance of g(f(x)) from the new image x, as such and to each of
+    the encoder's stages, as a share of the variance. In first tasks too"""
+    match_replayed: float = 0.0
+    """feature matching on features z drawn from memory: the same for g(z) and g_before(z)"""
 
     def __post_init__(self) -> None:
         for name, weight in vars(self).items():

@@ -12,6 +12,7 @@ off by default.
 Settings: ours, from measurements on validation images of CIFAR-10 and CIFAR-100.
 """
 
+from abc import abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +25,8 @@ from torch import Tensor, nn
 
 from ictrl.config import AugmentationConfig, MethodConfig, Recipe, used_later
 from ictrl.memory.compensation import fit_movement
-from ictrl.memory.wide_memory import WideMemory, nothing_yet
-from ictrl.methods.base import Learner
+from ictrl.memory.wide_memory import WideMemory, check_enough, nothing_yet
+from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inputs import Images, like
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
@@ -58,7 +59,66 @@ class WideConfig(MethodConfig):
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
 
-class Wide(Learner[WideMemory]):
+class WideLearner(Learner[Kept]):
+    """Classifies by wide memory: what `wide` and those who do more share."""
+
+    reader: WideReader
+
+    @property
+    @abstractmethod
+    def wide_memory(self) -> WideMemory:
+        """What is kept of every class to classify by."""
+
+    @property
+    @abstractmethod
+    def own_encoder(self) -> nn.Module | None:
+        """The encoder that was given, if one was."""
+
+    def wide_features(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n D"]:
+        """φ(x) of images under the encoder, on the learner's device."""
+        return self.reader.features(X, self.wide_memory)
+
+    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        return self.reader.scores(self.wide_memory, X)[:, torch.tensor(self.labels, device=self.device).argsort()]
+
+    def predict_proba(self, images: Images) -> Images:
+        """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
+
+        Calibrated by held-out images. Those of the first task have trained the encoder, so that after it alone
+        probabilities are too sure; those of later tasks are new to it, unless it learns on.
+        """
+        return like(self._scored(images, "predict_proba").exp(), images)
+
+    def temperature(self) -> float:
+        """What scores were divided by, so that probabilities are neither too sure nor too careful."""
+        return self.wide_memory.calibration.temperature
+
+    def strangeness(self, images: Images) -> Images:
+        """How little each image looks like any class, from 0 to 2."""
+        return like(self._strangeness(images, "strangeness"), images)
+
+    def unknown(self, images: Images, false_alarms: float = 0.05) -> Images:
+        """Whether each image is of no known class; of those that are of one, about so many are called unknown too."""
+        strangeness = self._strangeness(images, "unknown")
+        return like(self.wide_memory.calibration.unknown(strangeness, float(false_alarms)), images)
+
+    def _strangeness(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, " n"]:
+        self._check_learned(caller)
+        return self.reader.strangeness(self.wide_memory, self._checked(images))
+
+    def moves(self) -> bool:
+        """Whether the encoder learns on after the first task."""
+        return False
+
+    def remembering(self, recipe: Recipe | None = None) -> "Wide":
+        """A learner with this one's encoder as it is now, which only remembers: for the floors.
+
+        With a recipe of its own it may read the encoder otherwise.
+        """
+        return _Remembering.of(self, recipe or self.recipe)
+
+
+class Wide(WideLearner[WideMemory]):
     """Trains its encoder on the first task; from then on it only remembers, unless its recipe lets it learn on.
 
     `encoder` may be a network of your own: a module that turns images (n, channels, side, side) in [−1, 1] into
@@ -79,6 +139,14 @@ class Wide(Learner[WideMemory]):
         self._own_encoder = encoder
         super().__init__(recipe, seed=seed, device=device)
 
+    @property
+    def wide_memory(self) -> WideMemory:
+        return self.kept
+
+    @property
+    def own_encoder(self) -> nn.Module | None:
+        return self._own_encoder
+
     def build(self, initial: torch.Generator) -> TrainingState:
         network = self.recipe.method.network
         shape = network.channels, network.image_size, network.image_size
@@ -90,11 +158,11 @@ class Wide(Learner[WideMemory]):
         return TrainingState({"encoder": encoder}, {}, torch.Generator(self.device).manual_seed(self.seed))
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
+        check_enough(y)  # before anything is trained
         memory = self._trained(X, torch.searchsorted(y.unique(), y), hooks)
         return self.reader.remembered(memory, X, y, self.settings.calibration.held_out, self.seed)
 
     def moves(self) -> bool:
-        """Whether the encoder learns on after the first task."""
         return self.settings.learning_on.epochs > 0
 
     def _trained(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
@@ -114,56 +182,17 @@ class Wide(Learner[WideMemory]):
             return memory.moved(movement, self.settings.reading.bits)
         return memory
 
-    def wide_features(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n D"]:
-        """φ(x) of images under the encoder, on the learner's device."""
-        return self.reader.features(X, self.kept)
-
-    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        return self.reader.scores(self.kept, X)[:, torch.tensor(self.labels, device=self.device).argsort()]
-
-    def predict_proba(self, images: Images) -> Images:
-        """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
-
-        Calibrated by held-out images. Those of the first task have trained the encoder, so that after it alone
-        probabilities are too sure; those of later tasks are new to it, unless it learns on.
-        """
-        return like(self._scored(images, "predict_proba").exp(), images)
-
-    def temperature(self) -> float:
-        """What scores were divided by, so that probabilities are neither too sure nor too careful."""
-        return self.kept.calibration.temperature
-
-    def strangeness(self, images: Images) -> Images:
-        """How little each image looks like any class, from 0 to 2."""
-        return like(self._strangeness(images, "strangeness"), images)
-
-    def unknown(self, images: Images, false_alarms: float = 0.05) -> Images:
-        """Whether each image is of no known class; of those that are of one, about so many are called unknown too."""
-        strangeness = self._strangeness(images, "unknown")
-        return like(self.kept.calibration.unknown(strangeness, float(false_alarms)), images)
-
-    def _strangeness(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, " n"]:
-        self._check_learned(caller)
-        return self.reader.strangeness(self.kept, self._checked(images))
-
     def kept_tensors(self) -> dict[str, Tensor]:
         return self.kept.tensors() if self.labels else {}
 
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideMemory:
         return self.reader.kept_from(len(labels), tensors) if labels else nothing_yet(self.device)
 
-    def remembering(self, recipe: Recipe | None = None) -> "Wide":
-        """A learner with this one's encoder as it is now, which only remembers: for the floors.
-
-        With a recipe of its own it may read the encoder otherwise.
-        """
-        return _Remembering.of(self, recipe or self.recipe)
-
 
 class _Remembering(Wide):
     @classmethod
-    def of(cls, learner: Wide, recipe: Recipe) -> "_Remembering":
-        own: Any = learner._own_encoder
+    def of(cls, learner: WideLearner[Any], recipe: Recipe) -> "_Remembering":
+        own: Any = learner.own_encoder
         copy = cls(recipe, seed=learner.seed, device=learner.device, encoder=own and deepcopy(own))
         copy.reader.encoder.load_state_dict(learner.reader.encoder.state_dict())
         return copy

@@ -13,7 +13,7 @@ from ictrl.memory.calibration import NOT_CALIBRATED, Calibration, held_out
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
-from ictrl.nets.wrappers import run_stages
+from ictrl.nets.wrappers import check_stages, run_stages
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK
 
@@ -191,11 +191,7 @@ class WideReader:
 
     def _check(self, shape: tuple[int, int, int]) -> None:
         """Refuse an encoder that offers no stages, and settings for other stages than it has."""
-        if not callable(getattr(self.encoder, "stages", None)):
-            raise InputError(
-                f"Expected an encoder with a method stages(X), which gives a list of (n, channels, side, side), but "
-                f"{type(self.encoder).__name__} has none."
-            )
+        check_stages(self.encoder)
         with torch.no_grad():
             found = run_stages(self.precision, self.encoder, torch.zeros(1, *shape, device=self.device))
         if not isinstance(found, list) or not all(isinstance(s, Tensor) and s.ndim == 4 for s in found) or not found:
