@@ -170,7 +170,7 @@ def test_a_recipes_old_name_leads_to_its_new_one() -> None:
     """Unless another recipe has the old name now; and of names that never were in a release, the nearest will do."""
     known = recipe_names()
     assert set(RECIPES.values()) <= set(known)
-    for old, new in {**RECIPES, "wide-digits": "digits", "wide-cifar10-5": "best-cifar10-5"}.items():
+    for old, new in {**RECIPES, "wide-digits": "wide-ictrl-digits", "wide-cifar10-5": "wide-ictrl-cifar10-5"}.items():
         if old not in known:
             with pytest.raises(ConfigError, match=rf"got {old!r} \(did you mean {new!r}\?\)"):
                 load_recipe(old)
