@@ -49,7 +49,7 @@ READINGS: dict[str, dict[str, Any]] = {
 
 
 def curve(recipe: Recipe, seed: int, learner: Wide | None = None) -> dict[str, Any]:
-    """Last and average accuracy, from memory, and bytes of each reading; of the encoder that a learner has, if given."""
+    """Last and average accuracy, from memory, and bytes of each reading; of a learner's encoder, if one is given."""
     trained, learner = learner, learner or create_learner(recipe, seed=seed)  # type: ignore[assignment]
     assert isinstance(learner, Wide)
     network = recipe.method.network

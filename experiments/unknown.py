@@ -24,6 +24,7 @@ from ictrl.experiment.reliability import BINS
 from ictrl.experiment.results import to_lines
 from ictrl.experiment.run_data import moved, stream_of
 from ictrl.files import write_atomically
+from ictrl.memory.wide_memory import auto_ridge
 from ictrl.methods.capabilities import Probabilities, TellsUnknown, ask
 from ictrl.methods.wide import Wide
 from ictrl.recipes.tables import recipe_to_table
@@ -60,7 +61,8 @@ def measures_of(learner: Learner[Any], images: UInt8[Tensor, "n c h w"]) -> dict
         return found
     memory, phi = learner.kept, learner.wide_features(images).double()
     within = memory.covariance()
-    within.diagonal().add_(learner.settings.reading.ridge * within.diagonal().mean())
+    ridge = learner.settings.reading.ridge
+    within.diagonal().add_((auto_ridge(memory) if ridge == "auto" else ridge) * within.diagonal().mean())
     means, shares = memory.means.double(), memory.counts.double() / memory.counts.sum()
     centre = shares @ means
     spread = (means - centre) * shares.sqrt()[:, None]

@@ -71,7 +71,7 @@ def make_old(out: Path) -> Path:
     if (out / "results.json").exists():
         names = {new: old for old, new in RESULTS.items()}
         table = Results.read(out / "results.json").to_table()
-        table = {names.get(key, key): value for key, value in table.items() if key != "line"}
+        table = {names.get(key, key): value for key, value in table.items() if key not in ("line", "calibration")}
         table["seconds"]["floor"] = table["seconds"].pop("floors")
         table["recipe"] = old_recipe(recipe)
         (out / "results.json").write_text(json.dumps(table, indent=2))

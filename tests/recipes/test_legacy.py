@@ -132,6 +132,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
     assert set(settings(Recipe())) - targets == {
         "name",
         "description",
+        "method.network.kind",
         "method.network.decoder_width",
         "method.first.warmup",
         "method.later.augmentation.rotations",

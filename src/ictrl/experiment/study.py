@@ -161,7 +161,8 @@ def plan(
             settings = replace(line.recipe.run, seed=seed, device=device or line.recipe.run.device)
             recipe = replace(line.recipe, run=settings)
             if root is not None and not is_embedded(recipe.stream.dataset):
-                inside = Path(root).resolve() / (recipe.stream.root or "")
+                named = Path(recipe.stream.root or "")
+                inside = Path(root).resolve() / ("" if named.is_absolute() else named)
                 recipe = replace(recipe, stream=replace(recipe.stream, root=str(inside)))
             planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
     return planned

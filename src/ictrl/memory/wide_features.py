@@ -24,7 +24,7 @@ Kind = Literal["none", "channels", "pca", "random"]
 RANDOM_SEED = 0  # of the random matrix: any would do, as long as it stays the same
 
 
-def pooled(stages: list[Tensor], pools: tuple[int, ...]) -> list[Float[Tensor, "n c p p"]]:
+def pooled(stages: list[Tensor], pools: tuple[int, ...]) -> list[Float[Tensor, "n _ _ _"]]:
     """Each stage pooled to at most so many cells per side; 0 leaves it out. One number holds for all stages."""
     return [
         adaptive_avg_pool2d(stage.float(), min(cells, stage.shape[-1]))
@@ -49,7 +49,7 @@ class Reduction:
     """principal directions as columns, half precision; none where nothing has to be kept"""
 
     @classmethod
-    def fitted(cls, kind: Kind, sizes: tuple[int, ...], stages: list[Float[Tensor, "n c p p"]]) -> "Reduction":
+    def fitted(cls, kind: Kind, sizes: tuple[int, ...], stages: list[Float[Tensor, "n _ _ _"]]) -> "Reduction":
         """To the stages of the first task's images."""
         if kind == "channels":
             per_cell = [stage.permute(0, 2, 3, 1).flatten(0, 2) for stage in stages]
@@ -59,7 +59,7 @@ class Reduction:
             return cls(kind, sizes, (_directions(_side_by_side(stages), sizes[0]),))
         return cls(kind, sizes)
 
-    def apply(self, stages: list[Float[Tensor, "n c p p"]]) -> Float[Tensor, "n D"]:
+    def apply(self, stages: list[Float[Tensor, "n _ _ _"]]) -> Float[Tensor, "n D"]:
         """φ of images."""
         if self.kind == "channels":
             reduced = (torch.einsum("ncij,ck->nkij", s, V.float()) for s, V in zip(stages, self.matrices, strict=True))
@@ -72,7 +72,7 @@ class Reduction:
         return phi
 
 
-def _side_by_side(stages: list[Float[Tensor, "n c p p"]]) -> Float[Tensor, "n D"]:
+def _side_by_side(stages: list[Float[Tensor, "n _ _ _"]]) -> Float[Tensor, "n D"]:
     return torch.cat([stage.flatten(1) for stage in stages], dim=1)
 
 

@@ -86,7 +86,7 @@ class WideReader:
         self._classifier: tuple[WideMemory, WideClassifier] | None = None
         self._check(shape)
 
-    def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n c p p"]]:
+    def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n _ _ _"]]:
         """Each stage of each image, pooled; the mean over the views that the recipe asks for."""
         found = []
         with torch.no_grad(), exact_float32():
