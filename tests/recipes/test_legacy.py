@@ -134,7 +134,6 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "description",
         "method.network.kind",
         "method.network.decoder_width",
-        "method.network.kind",
         "method.first.warmup",
         "method.later.augmentation.rotations",
         *(f"method.{stage}.augmentation.{name}" for stage in ("first", "later") for name in ("crop", "jitter", "grey")),
