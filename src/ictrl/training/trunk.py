@@ -180,5 +180,6 @@ def train_trunk(
         network.train(network is not encoder or held is None)
     run_epochs(step, source, batches, stage, TrainingState(trained, {"network": optimiser}, generator), hooks)
     if stage.ema and held is None:
+        batches.shuffle()  # a task stopped after its last epoch does not know that epoch's order
         refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
     encoder.eval()
