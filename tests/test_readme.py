@@ -45,16 +45,16 @@ def test_the_library_in_ten_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The very lines, with one epoch per task."""
-    recipe = quick(load_recipe("ictrl-digits"))
+    recipe = quick(load_recipe("wide-ictrl-digits"))
     monkeypatch.setattr(ictrl, "load_recipe", lambda name: recipe)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(compile(indented_block("from ictrl import ICTRL"), "README.md", "exec"), names)
-    score, memory = capsys.readouterr().out.splitlines()
+    exec(compile(indented_block("from ictrl import create_learner"), "README.md", "exec"), names)
+    score, *probabilities = capsys.readouterr().out.splitlines()
     assert 0.5 < float(score) <= 1
-    assert memory.startswith("Memory(10 classes, ")
+    assert "tensor([[" in probabilities[0]
     assert tuple(names["sheet"].shape) == (16, 1, 16, 16)  # type: ignore[attr-defined]
-    assert len(ictrl.ICTRL.load(tmp_path / "digits.safetensors", device="cpu").memory) == 10
+    assert len(ictrl.load_learner(tmp_path / "digits.safetensors", device="cpu").labels) == 10
 
 
 def test_the_two_commands_are_targets() -> None:
@@ -100,7 +100,7 @@ def test_every_command_does_what_it_says(
         assert call(*words, *(["--seeds", "0"] if words[0] == "study" else [])) == 0, line
     said = capsys.readouterr().out
     assert "runs/digits is finished: all 5 tasks are learned." in said
-    assert "pictures as 16×16 colour: 3 classes in 2 tasks" in said or "shapes as 16×16 colour" in said
+    assert "shapes as 32×32 colour: 3 classes in 2 tasks" in said
     assert re.search(r"new/first.png +(circle|square|triangle) ", said)
     assert re.search(r"^\| joint: every image kept \|", said, flags=re.MULTILINE)
     assert (tmp_path / "runs" / "digits" / "report.html").exists()

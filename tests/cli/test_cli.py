@@ -173,7 +173,11 @@ def test_help_shows_the_values_of_the_recipe_that_was_named(capsys: pytest.Captu
             "ictrl-digits",
             {"network", "game", "first", "first.weights", "memory", "classifier", "later", "later.weights"},
         ),
-        ("digits", {"network", "trunk", "trunk.self-supervision", "reading", "calibration"}),
+        (
+            "digits",
+            {"network", "trunk", "trunk.self-supervision", "reading", "calibration"}
+            | {"learning-on", "learning-on.self-supervision"},
+        ),
         ("frozen-digits", {"network", "game", "first", "first.weights", "memory", "classifier"}),
         ("finetune-digits", {"network", "first", "later"}),
         ("joint-digits", {"network", "stage"}),
@@ -185,7 +189,7 @@ def test_the_options_of_a_run_are_those_of_its_method(
     assert call("run", recipe, "--help") == 0
     output = capsys.readouterr().out
     headers = set(re.findall(r"^\W*([\w.-]+) options\W*$", output, re.MULTILINE))
-    stages = {section for section in sections if section in ("first", "later", "stage", "trunk")}
+    stages = {section for section in sections if section in ("first", "later", "stage", "trunk", "learning-on")}
     assert headers == sections | {f"{stage}.augmentation" for stage in stages} | {"stream", "checkpoint"}
     assert (" --precision " in output) == (recipe in ("digits", "finetune-digits", "joint-digits"))
     for option in ("--out PATH", "--name STR", "--description STR", "--seed INT", "--device STR", "--network.width"):

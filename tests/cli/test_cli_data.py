@@ -79,9 +79,16 @@ def test_show_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
         "",
         "digits as 16×16 grey: 10 classes in 5 tasks, 1,433 training and 364 test images.",
     ]
-    for arguments in ([], ["digits"], ["ictrl-digits"], ["paper-digits"]):
+    for arguments in (["digits"], ["ictrl-digits"], ["paper-digits"]):
         assert call("data", "show", *arguments) == 0
         assert lines(capsys.readouterr().out) == expected
+
+
+def test_show_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("data", "show") == 0
+    shown = lines(capsys.readouterr().out)
+    assert shown[1] == "1 800 200 0 A (200 + 50), 1 B (200 + 50), 2 C (200 + 50), 3 D (200 + 50)"
+    assert shown[-1] == "letters as 32×32 colour: 20 classes in 5 tasks, 4,000 training and 1,000 test images."
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -155,7 +162,7 @@ def test_show_writes_a_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["show", "mnist"], "run `ictrl data download mnist`"),
         (
             ["show", "--stream.tasks", "3"],
-            "error: Expected a number of tasks that divides the 10 classes of digits but",
+            "error: Expected a number of tasks that divides the 20 classes of letters but",
         ),
         (["show", "--stream.limit", "1"], "error: Expected stream.limit to be at least 2"),
         (["show", "--stream.task", "2"], "--stream.tasks"),

@@ -67,12 +67,12 @@ def test_an_old_option_of_another_command_is_refused_too(capsys: pytest.CaptureF
         (["--method.name=joint"], "Expected a recipe that names the method but got --method.name: `ictrl recipes`"),
         (
             ["finetune-digits", "--game.eps-sq", "1"],
-            "Expected an option of finetune, the method of finetune-digits, but --game.eps-sq is one of frozen and "
-            "ictrl: `ictrl run finetune-digits --help` lists those that there are.",
+            "Expected an option of finetune, the method of finetune-digits, but --game.eps-sq is one of frozen, "
+            "ictrl and wide-ictrl: `ictrl run finetune-digits --help` lists those that there are.",
         ),
         (
             ["frozen-digits", "--later.epochs", "1"],
-            "Expected an option of frozen, the method of frozen-digits, but --later.epochs is one of ictrl and",
+            "Expected an option of frozen, the method of frozen-digits, but --later.epochs is one of ictrl, ",
         ),
         (
             ["ictrl-digits", "--stage.epochs", "1"],

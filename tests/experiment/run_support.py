@@ -36,7 +36,7 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
     recipe = recipe_with(load_recipe("ictrl-digits"), QUICK)
     if kind != "ictrl":
         recipe = recipe_with(recipe, {"method": {"name": kind, **({"stage": STAGE} if kind == "joint" else {})}})
-    if kind == "wide":  # which refuses fewer
+    if kind in ("wide", "wide-ictrl"):  # which refuse fewer
         recipe = recipe_with(recipe, {"method": {"trunk": STAGE}, "stream": {"limit": 12}})
     if "tasks" in changes.get("stream", {}):
         changes["stream"] = {"task_sizes": [], **changes["stream"]}

@@ -34,9 +34,10 @@ def check_method(arguments: Sequence[str], recipe: str, method: MethodConfig) ->
     for typed, setting, _ in _settings(arguments):
         others = [name for name, config in METHODS.items() if setting in _names(config())]
         if setting not in own and others:
+            last = others.pop()
             raise ConfigError(
                 f"Expected an option of {method.name}, the method of {recipe}, but {typed} is one of "
-                f"{' and '.join(others)}: `ictrl run {recipe} --help` lists those that there are."
+                f"{', '.join(others)}{' and ' if others else ''}{last}: `ictrl run {recipe} --help` lists those that there are."
             )
 
 

@@ -157,7 +157,7 @@ def match_replayed(seen: Transcription) -> Float[Tensor, ""]:
 def unexplained(stages: list[Tensor], targets: list[Tensor]) -> Float[Tensor, ""]:
     """Mean over the stages of the mean squared distance from their targets, as a share of the targets' variance.
 
-    >>> float(unexplained([torch.zeros(4, 2)], [torch.tensor([[-1.0, 1.0]] * 4)]))
+    >>> round(float(unexplained([torch.zeros(4, 2)], [torch.tensor([[-1.0, 1.0]] * 4)])), 5)
     1.0
     """
     pairs = [(stage.float(), target.float()) for stage, target in zip(stages, targets, strict=True)]
