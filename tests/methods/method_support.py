@@ -18,8 +18,17 @@ METHODS = sorted(LEARNERS)
 TASKS = [pictures([5, -4]), pictures([2, 30])]
 TESTS, TEST_LABELS = pictures([5, -4, 2, 30], each=8, seed=1)
 
+SGD = {
+    "optimiser": {"momentum": 0.9},
+    "stage": {"epochs": 3, "batch": 10, "learning_rate": 0.1, "augmentation": {"mirror": False, "shifts": 0}},
+}
+REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
+
 # what a method needs besides the settings that it shares with i-CTRL
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "lwf": SGD,
+    "er": REHEARSAL,
+    "derpp": REHEARSAL,
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "joint": {"stage": {"epochs": 3, "batch": 30, "learning_rate": 1e-3, "ema": 0.0}},
