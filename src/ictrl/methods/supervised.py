@@ -218,6 +218,7 @@ class SupervisedLearner(Learner[Kept]):
         whole = TrainingState({**state.networks, **working}, state.optimisers, state.generator)
         run_epochs(step, source, batches, stage, whole, hooks)
         if stage.ema:
+            batches.shuffle()  # a task stopped after its last epoch does not know that epoch's order
             refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
         encoder.eval()
 
