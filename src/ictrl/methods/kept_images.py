@@ -28,6 +28,7 @@ class ExemplarLearner(SupervisedLearner[Exemplars | None]):
     """Keeps images, the same ones all through a task; None before the first."""
 
     keeps_images = True
+    keeps = "some images"
 
     @property
     def held(self) -> Int[Tensor, " n"]:
