@@ -12,6 +12,7 @@ Settings: the authors' for CIFAR-10 with 500 images: SGD at 0.1, λ 0.15, α 0.9
 0.1 (stable) of the steps, 50 epochs of each task, 32 new and 32 old images in a step, crops and mirror. The averages'
 BatchNorm has the statistics of the replayed images that they see, as in the authors' code. An average reaches back
 1 / (chance · (1 − α)) steps, 10,000 for the stable one: where a whole stream has fewer, it lags and predicts badly.
+The rate is for a ResNet-18; with the dcgan encoder, digits diverged at 0.1 and did not at 0.03.
 """
 
 from collections.abc import Mapping
