@@ -112,8 +112,9 @@ class StageConfig:
     directions · samples · old classes · new classes, as the authors have it"""
     learning_rate: float = 1e-4
     """of every optimiser"""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    schedule: Literal["constant", "cosine", "restarts"] = "constant"
+    """the learning rate within a task: as it is; falling to 0 along half a cosine; or (SGDR) falling to a hundredth, in
+    cycles of 1, 2, 4, … epochs that begin after the warmup"""
     warmup: int = 0
     """epochs at the beginning of a task during which the learning rate rises"""
     ema: float = 10.0
@@ -125,7 +126,8 @@ class StageConfig:
         _require(self.epochs >= 1, self, "epochs", "at least 1")
         _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
-        _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
+        known = ("constant", "cosine", "restarts")
+        _require(self.schedule in known, self, "schedule", '"constant", "cosine" or "restarts"')
         _require(self.warmup >= 0, self, "warmup", "at least 0")
         _require(_finite(self.ema) and self.ema >= 0, self, "ema", "at least 0")
 

@@ -1,8 +1,9 @@
 """What methods that learn by cross-entropy share: an encoder, a head that grows, an optimiser, one loop.
 
-A method says what a step pays for (`loss`), and what it does with the images of a step once it has moved
-(`after_step`). Both may read and change *working* modules that `train` is given, such as a replay buffer: these belong
-to the task, are written with it when it is stopped, and what is kept of them is for `fit` to return.
+A method says what a step pays for (`loss`), what becomes of the gradient (`backward`), and what it does with the images
+of a step once it has moved (`after_step`). The first and the last may read and change *working* modules that `train`
+is given, such as a replay buffer: these belong to the task, are written with it when it is stopped, and what is kept of
+them is for `fit` to return.
 """
 
 from collections.abc import Mapping
@@ -39,14 +40,22 @@ def check_stage(name: str, stage: StageConfig) -> None:
         raise ConfigError(f"Expected {name}.augmentation.rotations to be false: a head has no rows for rotations.")
 
 
+def check_chance(name: str, value: float) -> None:
+    """Refuse what is no probability."""
+    if not 0 <= value <= 1:
+        raise ConfigError(f"Expected {name} to be from 0 to 1 but got {value}.")
+
+
 @dataclass(frozen=True)
 class OptimiserConfig:
     """What moves encoder and head; each task begins with a new one."""
 
     kind: Literal["adam", "sgd"] = "adam"
+    """Adam (AdamW where weights decay), or stochastic gradient descent"""
     momentum: float = 0.0
     """of SGD"""
     weight_decay: float = 0.0
+    """of all weights, decoupled with Adam"""
 
     def __post_init__(self) -> None:
         if self.kind not in ("adam", "sgd"):
@@ -98,6 +107,10 @@ class SupervisedLearner(Learner[Kept]):
         """What a step pays for, by name; the loss is the sum."""
         return {"cross_entropy": cross_entropy(self.logits(seen.X), seen.rows)}
 
+    def backward(self, loss: Float[Tensor, ""]) -> None:
+        """Leave in the parameters' `grad` what the optimiser is to follow; there is none before."""
+        loss.backward()
+
     def after_step(self, seen: Seen, working: Mapping[str, nn.Module]) -> None:
         """What happens once the networks have moved."""
 
@@ -114,6 +127,11 @@ class SupervisedLearner(Learner[Kept]):
     @property
     def head(self) -> nn.Module:
         return self._state.networks["head"]
+
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that the optimiser moves."""
+        return [*self.encoder.parameters(), *self.head.parameters()]
 
     def features(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """f(x) of images as a network sees them."""
@@ -190,7 +208,7 @@ class SupervisedLearner(Learner[Kept]):
                 loss = torch.stack(list(terms.values())).sum()
             optimiser.zero_grad()
             with lap("gradient"):
-                loss.backward()
+                self.backward(loss)
             with lap("update"):
                 optimiser.step()
                 self.after_step(seen, working)
@@ -200,6 +218,7 @@ class SupervisedLearner(Learner[Kept]):
         whole = TrainingState({**state.networks, **working}, state.optimisers, state.generator)
         run_epochs(step, source, batches, stage, whole, hooks)
         if stage.ema:
+            batches.shuffle()  # a task stopped after its last epoch does not know that epoch's order
             refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
         encoder.eval()
 
