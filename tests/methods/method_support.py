@@ -30,6 +30,12 @@ REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
 
 # what a method needs besides the settings that it shares with i-CTRL
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "adagauss": {
+        **FIRST,
+        "later": {"batch": 20, "learning_rate": 0.02, "augmentation": {"mirror": False, "shifts": 0}},
+        "hidden": 2,
+        "adapter": {"epochs": 20, "batch": 20, "samples": 200},
+    },
     "slda": FIRST,
     "fecam": FIRST,
     "analytic": {**FIRST, "expansion": 48},

@@ -72,7 +72,7 @@ class Analytic(FirstTaskLearner):
         W = pad(self.kept["weights"], (0, new)) if self.kept else Z.new_zeros(D, new, dtype=torch.float64)
         R = torch.eye(D, dtype=torch.float64, device=Z.device) / self.settings.ridge
         R = whole(self.kept["inverse"]) if self.kept else R
-        for z, rows in zip(Z.split(CHUNK), self.rows_of(y).split(CHUNK)):
+        for z, rows in zip(Z.split(CHUNK), (old + self.rows_of(y)).split(CHUNK)):
             R, W = regressed(R, W, self.expanded(z), one_hot(rows, old + new).double())
         return {"inverse": lower_half(R), "weights": W}
 

@@ -48,7 +48,7 @@ class SLDA(FirstTaskLearner):
 
     def remembered(self, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> dict[str, Tensor]:
         n, seen = len(Z), int(self.kept["counts"].sum()) if self.kept else 0
-        counts, means, scatter = streamed(Z.double(), torch.searchsorted(y.unique(), y), seen)
+        counts, means, scatter = streamed(Z.double(), self.rows_of(y), seen)
         if self.kept:
             scatter += seen * whole(self.kept["covariance"]).double()
             counts, means = torch.cat([self.kept["counts"], counts]), torch.cat([self.kept["means"].double(), means])
