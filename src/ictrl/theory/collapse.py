@@ -15,7 +15,8 @@ def anti_collapse(Z: Float[Tensor, "n d"], most: float = 1.0) -> Float[Tensor, "
     >>> round(float(anti_collapse(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.5], [0.0, -0.5]]))), 3)
     -0.612
     """
-    d = Z.shape[1]
-    covariance = torch.cov(Z.T).reshape(d, d) + JITTER * torch.eye(d, dtype=Z.dtype, device=Z.device)
-    L, _ = torch.linalg.cholesky_ex(covariance)  # which reads nothing back, so that a step can be recorded
+    n, d = Z.shape
+    centred = Z - Z.mean(0)
+    covariance = centred.T @ centred / (n - 1) + JITTER * torch.eye(d, dtype=Z.dtype, device=Z.device)
+    L, _ = torch.linalg.cholesky_ex(covariance)  # as the sums above it reads nothing back: a step can be recorded
     return -L.diagonal().clamp(max=most).mean()
