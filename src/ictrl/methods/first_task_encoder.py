@@ -4,7 +4,8 @@ From then on an image is its features, nothing drifts, and a method is what it k
 first classes did not teach the encoder it never learns, and with few of them all such methods suffer alike.
 
 Settings: FeCAM's for CIFAR-100 (the authors have none for CIFAR-10): SGD at 0.1 along half a cosine, momentum 0.9,
-weight decay 5e-4, 200 epochs, 128 images in a step, crops and mirror. Theirs have AutoAugment as well.
+weight decay 5e-4, 200 epochs, 128 images in a step, crops and mirror. Theirs have AutoAugment as well. The rate is one
+for ResNet-18, whose features follow a BatchNorm; the small encoder, `dcgan`, wants a lower one.
 """
 
 from abc import abstractmethod

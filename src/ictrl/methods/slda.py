@@ -5,8 +5,8 @@ The encoder learns the first task by cross-entropy and stays as it is. With ever
     Σ ← (t Σ + t/(t+1) δδᵀ) / (t+1),   δ = z − μ_y,     then   μ_y ← (c_y μ_y + z) / (c_y + 1),
 
 and the score of class j is wⱼᵀz − ½ wⱼᵀμⱼ with wⱼ = Λμⱼ, Λ = ((1 − ε)Σ + εI)⁻¹ (Hayes and Kanan, *Lifelong Machine
-Learning with Deep Streaming Linear Discriminant Analysis*, CVPR Workshops 2020). Later images change no network, so the
-order of tasks hardly matters; but later classes are only told apart as well as features of the first ones allow.
+Learning with Deep Streaming Linear Discriminant Analysis*, CVPR Workshops 2020). Later images change no network and
+nothing is forgotten; but later classes are only told apart as well as what the first ones taught the encoder allows.
 
 Settings: ε = 1e-4 is the paper's. The authors' encoder comes from ImageNet; here it learns from the first task
 (`first_task_encoder.py`). They begin Σ with a shrunk estimate from the first classes; here it is streamed from the very
