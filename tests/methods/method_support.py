@@ -22,10 +22,23 @@ SGD = {
     "optimiser": {"momentum": 0.9},
     "stage": {"epochs": 3, "batch": 10, "learning_rate": 0.1, "augmentation": {"mirror": False, "shifts": 0}},
 }
+FIRST = {
+    "optimiser": {"weight_decay": 0.0},
+    "first": {"learning_rate": 0.05, "augmentation": {"mirror": False, "shifts": 0}},
+}
 REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
 
 # what a method needs besides the settings that it shares with i-CTRL
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "adagauss": {
+        **FIRST,
+        "later": {"batch": 20, "learning_rate": 0.02, "augmentation": {"mirror": False, "shifts": 0}},
+        "hidden": 2,
+        "adapter": {"epochs": 20, "batch": 20, "samples": 200},
+    },
+    "slda": FIRST,
+    "fecam": FIRST,
+    "analytic": {**FIRST, "expansion": 48},
     "lwf": SGD,
     "er": REHEARSAL,
     "derpp": REHEARSAL,
