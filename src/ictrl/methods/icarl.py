@@ -6,12 +6,13 @@
 ℓ′ the logits of the network before the task, on new images and exemplars together. Exemplars are herded after each task
 and reduced as classes come. Their means follow the encoder, so that the head's preference for new classes does no harm
 (Rebuffi et al., *iCaRL: Incremental Classifier and Representation Learning*, CVPR 2017). The means are kept too. Where
-the paper has a sum over classes, the authors' code has a mean, as here.
+the paper has a sum over classes, the authors' code has a mean, as here; that code also looks at mirrored exemplars for
+the means, as the paper and this file do not.
 
-Settings: the authors' are for CIFAR-100 and a ResNet-32: SGD at 2.0, divided by 5 after 49 and 63 of 70 epochs, 128
-images in a step, weight decay 1e-5, 2000 exemplars; that rate does not suit a small network. The defaults are those of
-the DER++ paper's comparison for CIFAR-10: SGD at 0.1, 50 epochs of each task, 32 images in a step, crops and mirror,
-weight decay 1e-5, 500 exemplars.
+Settings: the authors' are for CIFAR-100 and a ResNet-32: SGD with momentum 0.9 at 2.0, divided by 5 after 49 and 63 of
+70 epochs, 128 images in a step, weight decay 1e-5, 2000 exemplars. The defaults are those of the DER++ paper's
+comparison for CIFAR-10: SGD at 0.1, 50 epochs of each task, 32 images in a step, crops and mirror, weight decay 1e-5,
+500 exemplars.
 """
 
 from collections.abc import Mapping
