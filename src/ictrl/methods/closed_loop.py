@@ -38,6 +38,8 @@ class ClosedLoopLearner(Learner[Memory]):
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
 
+    keeps = "moments of every class"
+
     def __init__(
         self,
         recipe: Recipe | None = None,

@@ -46,6 +46,7 @@ class DERPP(RehearsalLearner):
     """Dark experience replay."""
 
     settings_type = DERPPConfig
+    keeps = "some images and their logits"
     keeps_logits = True
 
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:

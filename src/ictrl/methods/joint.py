@@ -31,6 +31,7 @@ class Joint(SupervisedLearner[Exemplars | None]):
 
     settings_type = JointConfig
     keeps_images = True
+    keeps = "every training image"
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
         labels, old = y.unique(), len(self.labels)

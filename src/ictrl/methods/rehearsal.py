@@ -43,6 +43,7 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
     """Adds the images of every step to a reservoir, and draws from it at every step."""
 
     keeps_images = True
+    keeps = "some images"
     keeps_logits: ClassVar[bool] = False
     """whether logits are kept beside each image"""
 

@@ -57,6 +57,7 @@ class Wide(Learner[WideMemory]):
     """
 
     settings_type = WideConfig
+    keeps = "class means, one covariance"
     misfit = "One saved with an encoder of your own needs it again: load(path, encoder=…)."
 
     def __init__(
