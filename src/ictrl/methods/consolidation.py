@@ -40,6 +40,7 @@ class Held(NamedTuple):
 class ConsolidationLearner(SupervisedLearner[Held | None]):
     """Pays for moving weights that matter."""
 
+    keeps = "two numbers per weight"
     _held: Held | None = None  # while a later task is learned
 
     # what a method writes

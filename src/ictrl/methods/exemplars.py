@@ -55,6 +55,7 @@ class ExemplarLearner(SupervisedLearner[dict[str, Tensor]]):
     """Keeps exemplars, class by class, in the order of herding; a method may keep more tensors beside them."""
 
     keeps_images = True
+    keeps = "some images"
 
     def exemplars(self) -> Exemplars:
         """Those of the old classes, in the host's memory."""

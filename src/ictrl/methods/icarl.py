@@ -47,6 +47,7 @@ class ICaRL(ExemplarLearner):
     """Incremental classifier and representation learning."""
 
     settings_type = ICaRLConfig
+    keeps = "some images and their means"
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
