@@ -20,7 +20,7 @@ from ictrl.recipes.tables import recipe_with
 
 STILL = {"epochs": 1, "batch": 40, "learning_rate": 1e-12}
 BOTH = pytest.mark.parametrize("method", ["ewc", "si"])
-STRENGTH = {"ewc": "fisher", "si": "c"}
+STRENGTH = {"ewc": "penalty", "si": "c"}
 
 
 def ewc(tasks: int, **settings: Any) -> EWC:
@@ -199,7 +199,7 @@ def test_two_numbers_are_kept_per_weight(method: str) -> None:
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("ewc", {"fisher": -1.0}, "Expected fisher to be at least 0 but got -1.0"),
+        ("ewc", {"penalty": -1.0}, "Expected penalty to be at least 0 but got -1.0"),
         ("ewc", {"decay": 1.5}, "Expected decay to be from 0 to 1 but got 1.5"),
         ("si", {"c": -1.0}, "Expected c to be at least 0 but got -1.0"),
         ("si", {"xi": 0.0}, "Expected xi to be above 0 but got 0.0"),

@@ -40,15 +40,15 @@ class EWCConfig(ConsolidationConfig):
 
     name: ClassVar[str] = "ewc"
 
-    fisher: float = used_later(20.0)
-    """λ, weight of the penalty"""
+    penalty: float = used_later(20.0)
+    """λ, what moving weights weighs beside cross-entropy"""
     decay: float = used_later(1.0)
     """γ, what remains of the Fisher information of before after each task"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.fisher < float("inf"):
-            raise ConfigError(f"Expected fisher to be at least 0 but got {self.fisher}.")
+        if not 0 <= self.penalty < float("inf"):
+            raise ConfigError(f"Expected penalty to be at least 0 but got {self.penalty}.")
         if not 0 <= self.decay <= 1:
             raise ConfigError(f"Expected decay to be from 0 to 1 but got {self.decay}.")
 
@@ -60,7 +60,7 @@ class EWC(ConsolidationLearner):
 
     @property
     def strength(self) -> float:
-        return self.settings.fisher / 2
+        return self.settings.penalty / 2
 
     def importance(
         self,
