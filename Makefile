@@ -1,4 +1,4 @@
-# make demo   learn ten digits in five tasks and write a report, from a fresh clone: half a minute after the setup
+# make demo   learn twenty letters in five tasks and write a report, from a fresh clone: half a minute after the setup
 # make test   lint, types, the whole test suite and the documentation site
 # make bench  speed, as ratios within one run
 # Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.
@@ -28,8 +28,8 @@ $(VENV)/developing: $(VENV)/installed
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed ## learn ten digits in five tasks, without ever seeing an old image again, and write a report
-	@$(BIN)/ictrl run ictrl-digits
+demo: $(VENV)/installed ## learn twenty letters in five tasks, without ever seeing an old image again, and write a report
+	@$(BIN)/ictrl run letters
 
 # Triton comes with PyTorch for GPUs; without one it is needed to test the GPU kernels, number by number, on the CPU.
 $(VENV)/triton: $(VENV)/developing

@@ -206,12 +206,12 @@ def choosing() -> list[tuple[Study, Path]]:
 
 def measured_recipe(results: Results) -> Recipe:
     """The recipe of a published run, without seed, device and place."""
-    return stripped(recipe_with(results.recipe, {"stream": {"root": None}}))
+    return stripped(results.recipe)
 
 
 def stripped(recipe: Recipe) -> Recipe:
-    """The recipe without seed, device and the words it says of itself."""
-    return recipe_with(recipe, {"description": "", "run": {"seed": 0, "device": "auto"}})
+    """The recipe without seed, device, place and the words it says of itself."""
+    return recipe_with(recipe, {"description": "", "stream": {"root": None}, "run": {"seed": 0, "device": "auto"}})
 
 
 def published_runs() -> list[Results]:

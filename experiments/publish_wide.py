@@ -1,4 +1,4 @@
-"""Publishes what was measured of wide memory: docs/wide.md and its figure, from files.
+"""Publishes what was measured of wide memory: docs/wide.md and its figure, docs/tried.md, from files.
 
     python experiments/publish_wide.py
 
@@ -8,6 +8,7 @@ hand: a test compares the page with the files.
 
 import json
 import statistics
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ictrl.report.svg import to_svg
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "wide.md"
+TRIED, TRIED_PAGE = ROOT / "experiments" / "tried.toml", ROOT / "docs" / "tried.md"
 FIGURE = ROOT / "docs" / "figures" / "curve.svg"
 IMAGE_BYTES = 3 * 32 * 32
 ALT = "Accuracy on CIFAR-10 after five tasks against kilobytes kept, on a logarithmic scale: the more, the better."
@@ -155,7 +157,23 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
+def tried() -> str:
+    """docs/tried.md."""
+    parts = [
+        "# Tried and lost",
+        "",
+        "Written by `python experiments/publish_wide.py` from `experiments/tried.toml`; do not edit. What was tried "
+        "for the method `wide` and did not stay, a line each with its figure: last accuracy from memory, if nothing "
+        "else is said. What i-CTRL's settings were chosen by is in [What was tried](experiments.md).",
+    ]
+    for section in tomllib.loads(TRIED.read_text(encoding="utf-8"))["sections"]:
+        parts += ["", f"## {section['title']}", "", f"{section['conditions']}. Files: {section['files']}.", ""]
+        parts += ["| tried | found |", "|---|---|", *(f"| {what} | {found} |" for what, found in section["lines"])]
+    return "\n".join(parts) + "\n"
+
+
 def main() -> None:
+    TRIED_PAGE.write_text(tried(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     FIGURE.write_bytes(curve_figure(read("curve")))
 

@@ -135,6 +135,7 @@ def test_the_tables_are_those_of_the_results_files() -> None:
 def test_the_page_on_wide_memory_is_that_of_the_files() -> None:
     wide = script("publish_wide")
     assert wide.page() == wide.PAGE.read_text(encoding="utf-8")
+    assert wide.tried() == wide.TRIED_PAGE.read_text(encoding="utf-8")
     assert wide.curve_figure(wide.read("curve")).startswith(b"<svg")
 
 

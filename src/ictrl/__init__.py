@@ -25,6 +25,8 @@ from ictrl.memory.recognition import Recognition
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.ictrl import ICTRL, Review
+from ictrl.methods.wide import Wide
+from ictrl.methods.wide_ictrl import WideICTRL
 from ictrl.recipes.reader import load_recipe, recipe_names
 from ictrl.recipes.tables import recipe_with
 from ictrl.training.loop import EpochReport
@@ -34,6 +36,8 @@ __version__ = "0.2.0"
 
 __all__ = [
     # learning
+    "Wide",
+    "WideICTRL",
     "ICTRL",
     "Learner",
     "create_learner",

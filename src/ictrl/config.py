@@ -106,6 +106,8 @@ class AugmentationConfig:
 class StageConfig:
     """One stage of training, the first task or any later one."""
 
+    least_epochs: ClassVar[int] = 1
+
     epochs: int = 120
     """passes over the images of a task"""
     batch: int | Literal["rule"] = 1000
@@ -124,7 +126,7 @@ class StageConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
 
     def __post_init__(self) -> None:
-        _require(self.epochs >= 1, self, "epochs", "at least 1")
+        _require(self.epochs >= self.least_epochs, self, "epochs", f"at least {self.least_epochs}")
         _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
         known = ("constant", "cosine", "restarts")
@@ -151,6 +153,11 @@ class WeightsConfig:
     """what both players pay for ‖f(g(z)) − z‖² on features z drawn from memory"""
     redrawn: float = 0.0
     """what the decoder pays for ‖g(z) − g_before(z)‖² per pixel on features z drawn from memory"""
+    match_new: float = 0.0
+    """feature matching: what the decoder pays for the distance of g(f(x)) from the new image x, as such and to each of
+    the encoder's stages, as a share of the variance. In first tasks too"""
+    match_replayed: float = 0.0
+    """feature matching on features z drawn from memory: the same for g(z) and g_before(z)"""
 
     def __post_init__(self) -> None:
         for name, weight in vars(self).items():

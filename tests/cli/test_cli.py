@@ -27,24 +27,33 @@ QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
         (["run", "digits-paper"], "error: Expected a recipe but got 'digits-paper' (did you mean 'paper-digits'?)."),
         (["run", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["run", "--seed", "1", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
-        (["run", "--later.epochs", "0"], "epochs to be at least 1 but got 0."),
-        (["run", "--later.epochs", "many"], "invalid literal for int()"),
-        (["run", "--later.epoch", "3"], "--later.epochs"),
-        (["run", "--game.replay", "dead"], "live"),
-        (["run", "--first.batch", "rule"], "error: Expected first.batch to be a number but got"),
-        (["run", "--later.weights.lambda-new", "-1"], "weights.lambda_new to be at least 0 but got -1.0."),
+        (["run", "ictrl-digits", "--later.epochs", "0"], "epochs to be at least 1 but got 0."),
+        (["run", "ictrl-digits", "--later.epochs", "many"], "invalid literal for int()"),
+        (["run", "ictrl-digits", "--later.epoch", "3"], "--later.epochs"),
+        (["run", "ictrl-digits", "--game.replay", "dead"], "live"),
+        (["run", "ictrl-digits", "--first.batch", "rule"], "error: Expected first.batch to be a number but got"),
+        (
+            ["run", "ictrl-digits", "--later.weights.lambda-new", "-1"],
+            "weights.lambda_new to be at least 0 but got -1.0.",
+        ),
         (["run", "finetune-digits", "--first.augmentation.rotations"], "first.augmentation.rotations to be false"),
         (["run", "joint-digits", "--stage.batch", "rule"], "error: Expected stage.batch to be a number but got"),
         (["run", "joint-digits", "--stage.epochs", "0"], "epochs to be at least 1 but got 0."),
         (
-            ["run", "--stream.tasks", "3"],
+            ["run", "ictrl-digits", "--stream.tasks", "3"],
             "error: Expected a number of tasks that divides the 10 classes of digits but got 3.",
         ),
         (["run", "--stream.dataset", "mnits"], "(did you mean 'mnist'?)"),
         (["run", "pictures"], "error: Expected stream.root to be a folder of pictures for stream.dataset folder but"),
         (["run", "--device", "cuda:99"], "error: Expected a device of this machine (auto, cpu"),
-        (["run", "--network.channels", "2"], "error: Expected network.channels to be 1 or 3, or the 1 of the images"),
-        (["run", "--classifier.energy", "0.9"], "error: Expected exactly one of classifier.components and"),
+        (
+            ["run", "ictrl-digits", "--network.channels", "2"],
+            "error: Expected network.channels to be 1 or 3, or the 1 of the images",
+        ),
+        (
+            ["run", "ictrl-digits", "--classifier.energy", "0.9"],
+            "error: Expected exactly one of classifier.components and",
+        ),
         (["run", "digits", "finetune-digits"], "finetune-digits"),
         (["resume", "none"], "error: Expected a run folder but none is not there: `ictrl run` makes one."),
         (["evaluate", "none"], "error: Expected a run folder but none is not there: `ictrl run` makes one."),
@@ -75,7 +84,7 @@ def test_a_users_mistake_exits_with_2_and_one_line(
 
 def test_a_used_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
-    assert call("run", *QUICK, "--out", tmp_path) == 2
+    assert call("run", "ictrl-digits", *QUICK, "--out", tmp_path) == 2
     assert "Expected a new or empty folder for the run" in capsys.readouterr().err
 
 
@@ -86,7 +95,7 @@ def test_debug_shows_the_traceback() -> None:
 
 def test_a_failure_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     diverging = ["--first.learning-rate", "1e30", "--first.epochs", "20"]
-    assert call("run", *diverging, "--device", "cpu", "--out", tmp_path / "run") == 1
+    assert call("run", "ictrl-digits", *diverging, "--device", "cpu", "--out", tmp_path / "run") == 1
     assert capsys.readouterr().err.startswith("error: Expected finite")
 
 
@@ -129,7 +138,7 @@ def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[st
     [
         (["--help"], ["run", "recipes", "--version"]),
         (
-            ["run", "--help"],
+            ["run", "ictrl-digits", "--help"],
             [
                 "Examples:",
                 "ictrl run paper-digits --seed 1",

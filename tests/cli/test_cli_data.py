@@ -35,11 +35,12 @@ def test_list(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("data", "list") == 0
     header, *rows = lines(capsys.readouterr().out)
     assert header == "name classes training test images at hand what it is"
-    assert rows[:7] == [
+    assert rows[:8] == [
         "digits 10 1,433 364 8×8 grey yes handwritten digits that scikit-learn carries",
         "mnist 10 60,000 10,000 28×28 grey yes handwritten digits",
         "fashion-mnist 10 60,000 10,000 28×28 grey no articles of clothing",
         "cifar10 10 50,000 10,000 32×32 colour no small photographs of animals and vehicles",
+        "letters 20 4,000 1,000 32×32 colour yes capital letters in many fonts and colours, drawn here",
         "cifar100 100 50,000 10,000 32×32 colour no small photographs of a hundred things",
         "folder your own pictures, one folder per class: ictrl run ictrl-pictures --stream.root FOLDER",
         "npz your own arrays: ictrl run ictrl-pictures --stream.dataset npz --stream.root FILE.npz",
@@ -51,7 +52,7 @@ def test_list_looks_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     Official(tmp_path / "disk").cifar("cifar100", "python")
     assert call("data", "list", "--root", tmp_path / "disk") == 0
     output = lines(capsys.readouterr().out)
-    assert [line.split()[0] for line in output if " yes " in line] == ["digits", "cifar100"]
+    assert [line.split()[0] for line in output if " yes " in line] == ["digits", "letters", "cifar100"]
     assert f"Looked for in {tmp_path / 'disk'}." in output[-1]
 
 

@@ -37,7 +37,7 @@ def accuracies(results: Results, t: int) -> str:
 
 
 def test_run_prints_the_table_and_writes_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", *QUICK, "--out", tmp_path / "run") == 0
+    assert call("run", "ictrl-digits", *QUICK, "--out", tmp_path / "run") == 0
     output = capsys.readouterr().out
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     printed = output.splitlines()
@@ -199,7 +199,7 @@ def test_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_profile_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", *QUICK, "--stream.tasks", "2", "--profile", "--out", tmp_path / "run") == 0
+    assert call("run", "ictrl-digits", *QUICK, "--stream.tasks", "2", "--profile", "--out", tmp_path / "run") == 0
     table = capsys.readouterr().out.split("where the time went")[1]
     profile = json.loads((tmp_path / "run" / "profile.json").read_text())
     seconds = json.loads((tmp_path / "run" / "results.json").read_text())["seconds"]

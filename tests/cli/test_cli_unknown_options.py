@@ -38,7 +38,7 @@ def test_an_old_option_is_refused_with_the_new_one(typed: str, now: str, capsys:
 
 
 def test_every_old_option_is_known_today_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", "--help") == 0
+    assert call("run", "ictrl-digits", "--help") == 0
     there = set(re.findall(r"--[\w.-]+", capsys.readouterr().out))
     old = {"--" + name.replace("_", "-") for name in SETTINGS}
     assert len(old - there) > 30
@@ -75,11 +75,11 @@ def test_an_old_option_of_another_command_is_refused_too(capsys: pytest.CaptureF
             "Expected an option of frozen, the method of frozen-digits, but --later.epochs is one of ictrl and",
         ),
         (
-            ["--stage.epochs", "1"],
+            ["ictrl-digits", "--stage.epochs", "1"],
             "Expected an option of ictrl, the method of ictrl-digits, but --stage.epochs is one of",
         ),
         (
-            ["--precision", "float32"],
+            ["ictrl-digits", "--precision", "float32"],
             "Expected an option of ictrl, the method of ictrl-digits, but --precision is one of",
         ),
         (
@@ -99,6 +99,6 @@ def test_another_name_and_another_method_are_refused(
 
 
 def test_an_option_of_no_method_is_left_to_the_parser(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", "--memory.direction", "3") == 2
+    assert call("run", "ictrl-digits", "--memory.direction", "3") == 2
     assert "--memory.directions INT" in capsys.readouterr().err  # perhaps that was meant
     assert set(METHODS) >= {"ictrl", "frozen", "finetune", "joint"}

@@ -73,7 +73,7 @@ def test_tensorboard_gets_every_term_and_accuracy(tmp_path: Path, monkeypatch: p
             written.append("closed")
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
-    assert call("run", *QUICK, "--stream.tasks", "1", "--tensorboard", "--out", tmp_path / "run") == 0
+    assert call("run", "ictrl-digits", *QUICK, "--stream.tasks", "1", "--tensorboard", "--out", tmp_path / "run") == 0
     assert {"task-1/encoder.reduction 1", "task-1/decoder.distance_new 1", "accuracy/memory 1"} <= set(written)
     assert written[-1] == "closed"
 
@@ -82,7 +82,7 @@ def test_tensorboard_that_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    assert call("run", *QUICK, "--tensorboard", "--out", tmp_path / "run") == 2
+    assert call("run", "ictrl-digits", *QUICK, "--tensorboard", "--out", tmp_path / "run") == 2
     assert "pip install tensorboard" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

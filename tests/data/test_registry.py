@@ -27,7 +27,7 @@ from ictrl.data import (
 )
 from ictrl.errors import InputError
 
-OWN = ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder", "npz", "hub"]
+OWN = ["digits", "mnist", "fashion-mnist", "cifar10", "letters", "cifar100", "folder", "npz", "hub"]
 
 
 @pytest.fixture
@@ -52,6 +52,11 @@ def register_stripes(name: str = "stripes", **facts) -> None:
 def test_names_are_listed_from_small_images_to_large_ones_and_your_own_pictures_last(tmp_path: Path) -> None:
     assert dataset_names() == OWN
     assert [listing.name for listing in list_datasets(tmp_path)] == OWN
+
+
+def test_what_comes_with_the_package_is_known() -> None:
+    assert [name for name in dataset_names() if registry.is_embedded(name)] == ["digits", "letters"]
+    assert not registry.is_embedded("nothing of that name")
 
 
 def test_every_file_of_readers_registers_something() -> None:
@@ -169,7 +174,7 @@ def test_what_is_here_is_found(official, tmp_path: Path) -> None:
     official.mnist()
     official.cifar("cifar10", "python")
     present = {listing.name: listing.present for listing in list_datasets(tmp_path)}
-    assert {name for name, here in present.items() if here} == {"digits", "mnist", "cifar10"}
+    assert {name for name, here in present.items() if here} == {"digits", "letters", "mnist", "cifar10"}
     assert not present["cifar100"]
     assert present["folder"] is None
 

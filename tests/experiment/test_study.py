@@ -44,8 +44,9 @@ def test_a_study_is_planned_line_by_line_and_seed_by_seed(study: Study, tmp_path
     without = replace(methods[0].later.weights, lambda_new=10.0, distill_replayed=0.0)
     assert methods[2].later.weights == without
     assert [item.recipe.stream.root for item in planned] == [str(Path("here").resolve())] * 3
-    digits = replace(study, lines=(replace(study.lines[0], recipe=load_recipe("digits")),))
-    assert plan(digits, tmp_path, root="here")[0].recipe.stream.root is None  # the digits are embedded
+    for name in ("digits", "letters"):  # which come with the package
+        embedded = replace(study, lines=(replace(study.lines[0], recipe=load_recipe(name)),))
+        assert plan(embedded, tmp_path, root="here")[0].recipe.stream.root is None
     assert [method.later.epochs for method in methods] == [1, 1, 1]
     assert [item.seed for item in plan(study, tmp_path, seeds=[7])] == [7, 7]
 

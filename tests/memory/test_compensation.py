@@ -11,7 +11,8 @@ from support import pictures, tiny_recipe
 from torch import Tensor
 
 from ictrl import ICTRL
-from ictrl.memory.compensation import fit_compensation, leading_components, measure_drift
+from ictrl.memory.compensation import fit_compensation, fit_movement, leading_components, measure_drift
+from ictrl.memory.wide_memory import nothing_yet
 from ictrl.theory.statistics import Moments
 
 
@@ -86,3 +87,25 @@ def test_drift_is_in_the_order_of_learning() -> None:
     assert list(learner.memory) == [5, 6, 1, 2]
     assert min(distances[:2]) > max(distances[2:])
     assert torch.tensor(distances).isfinite().all()
+
+
+def test_wide_memory_follows_an_affine_drift() -> None:
+    """As if all images had been read where they are now; what the map leaves unexplained widens the covariance."""
+    random = torch.Generator().manual_seed(2)
+    y = torch.arange(3).repeat(400)
+    X = torch.randn(1200, 5, generator=random) * torch.tensor([1.0, 5.0, 0.1, 1.0, 2.0]) + 3 * y[:, None]
+    A, b = torch.randn(5, 5, generator=random), torch.randn(5, generator=random)
+    after = X @ A.T + b + 0.5 * torch.randn(1200, 5, generator=random)
+    moved = nothing_yet(X.device).with_classes(X, y).moved(fit_movement(X, after, ridge=1e-9))
+    expected = nothing_yet(X.device).with_classes(after, y)
+    torch.testing.assert_close(moved.means, expected.means, atol=0.15, rtol=0.0)
+    scale = expected.covariance().diagonal().sqrt()
+    assert float(((moved.covariance() - expected.covariance()) / (scale[:, None] * scale)).abs().max()) < 0.05
+
+
+def test_wide_features_that_stayed_leave_memory_as_it_was() -> None:
+    X, y = features(90, 6).float(), torch.arange(3).repeat(30)
+    memory = nothing_yet(X.device).with_classes(X, y)
+    moved = memory.moved(fit_movement(X[:20], X[:20], ridge=0.1))
+    torch.testing.assert_close(moved.means, memory.means)
+    torch.testing.assert_close(moved.covariance(), memory.covariance(), atol=1e-6, rtol=1e-3)

@@ -72,6 +72,20 @@ def test_no_feature_of_an_image_is_stored() -> None:
         assert float(torch.cdist(rows, stored).min()) > 1e-2
 
 
+@pytest.mark.parametrize(("n", "k"), [(11, 10), (12, 10), (19, 10), (25, 20), (41, 40), (49, 40), (50, 40)])
+def test_no_feature_can_be_computed_from_the_means(n: int, k: int) -> None:
+    """The attack: n times the class's mean less k times a direction's is the sum of what that direction leaves out."""
+    Z = features(n, 6)
+    kept = form_class_memory(Z, directions=3, neighbours=k)
+    for size in range(1, n):  # the attacker need not be told how many a direction has
+        for mean in kept.direction_means:
+            guess = n * kept.mean - size * mean
+            for rest in range(1, 10):
+                assert float((Z - guess / rest).norm(dim=1).min()) > 1e-3
+    if n < 20:  # too few for ten on either side: all directions are the class itself
+        assert torch.allclose(kept.direction_means, kept.mean.expand(3, 6), atol=1e-6)
+
+
 def test_samples_have_the_stored_moments() -> None:
     kept = form_class_memory(features(60, 5), directions=2, neighbours=30)
     Z, _ = Memory({7: kept}).gaussians().sample(200_000, torch.Generator().manual_seed(0))

@@ -58,6 +58,12 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     },
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
+    "wide-ictrl": {
+        "reading": {"pool": 2},
+        "trunk": {"epochs": 3, "batch": 15, "warmup": 1},
+        "first": {"weights": {"match_new": 10.0}},
+        "later": {"batch": 15, "weights": {"match_new": 10.0, "match_replayed": 10.0}},
+    },
     "joint": {"stage": {"epochs": 3, "batch": 30, "learning_rate": 1e-3, "ema": 0.0}},
 }
 

@@ -28,6 +28,7 @@ CAN: dict[str, set[type]] = {
     "ictrl": ALL - SURE - {Remembers},
     "frozen": ALL - SURE - {Remembers, Reviews},
     "wide": SURE | {Remembers},
+    "wide-ictrl": ALL - {KeepsMoments, Reviews},
 }
 
 
@@ -50,7 +51,9 @@ def test_asking_gives_the_learner_or_one_line(method: str, capability: type) -> 
 
 
 def test_what_is_no_learner_is_named_by_its_class() -> None:
-    with pytest.raises(InputError, match=r"^Expected a method that can draw \(frozen, ictrl\) but str cannot.$"):
+    with pytest.raises(
+        InputError, match=r"^Expected a method that can draw \(frozen, ictrl, wide-ictrl\) but str cannot.$"
+    ):
         ask("text", Draws, "draw")
 
 
@@ -81,7 +84,8 @@ def imports_from(path: Path, module: str) -> set[str]:
 
 
 METHOD_FILES = [path.stem for path in sorted((SOURCE / "methods").glob("*.py"))]
-CLASSES = {"ICTRL", "Frozen", "Finetune", "Joint", "ClosedLoopLearner", "CrossEntropyLearner"}
+CLASSES = {"ICTRL", "Frozen", "Finetune", "Joint", "Wide", "WideICTRL"}
+CLASSES |= {"ClosedLoopLearner", "CrossEntropyLearner", "DrawingLearner", "WideLearner"}
 MODULES = [path for room in ("experiment", "report", "cli") for path in sorted((SOURCE / room).rglob("*.py"))]
 
 

@@ -178,3 +178,16 @@ def test_an_error_without_words_is_named_by_its_kind() -> None:
 
     with pytest.raises(InputError, match="but it failed: ValueError"):
         check_backbone("decoder", silent, torch.zeros(2, D), (2, 1, 8, 8))
+
+
+def test_features_and_stages_in_one_pass_are_those_of_two() -> None:
+    encoder = ImageEncoder(Encoder(8, 1, 4, 6, torch.Generator().manual_seed(0)).eval(), 6)
+    X = images().float() / 127.5 - 1 if images().dtype == torch.uint8 else images()
+    Z, stages = encoder.with_stages(X)
+    assert torch.equal(Z, encoder(X))
+    assert all(torch.equal(one, other) for one, other in zip(stages, encoder.backbone.stages(X), strict=True))  # type: ignore[operator]
+
+
+def test_an_encoder_without_stages_says_so_where_they_are_needed() -> None:
+    with pytest.raises(InputError, match=r"a method stages\(X\).* but Flatten has none"):
+        ImageEncoder(nn.Flatten(), 6).with_stages(images())

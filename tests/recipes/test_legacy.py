@@ -138,6 +138,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "method.later.augmentation.rotations",
         *(f"method.{stage}.augmentation.{name}" for stage in ("first", "later") for name in ("crop", "jitter", "grey")),
         *(f"method.first.weights.{name}" for name in later_only),
+        *(f"method.{stage}.weights.{name}" for stage in ("first", "later") for name in ("match_new", "match_replayed")),
     }
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 import ictrl
 from ictrl import InputError, Recipe, load_recipe, recipe_names
 from ictrl.config import (
+    METHODS,
     AugmentationConfig,
     ClassifierConfig,
     GameConfig,
@@ -132,10 +133,16 @@ def test_the_digits_by_us_and_by_the_paper_differ_in_method_alone() -> None:
 
 @pytest.mark.parametrize(("name", "of_ictrls"), [("digits", "ictrl-digits"), ("pictures", "ictrl-pictures")])
 def test_the_plain_names_are_those_of_wide(name: str, of_ictrls: str) -> None:
-    """On the stream and with the network of i-CTRL's."""
+    """On the stream of i-CTRL's, with a network as wide."""
     plain, other = load_recipe(name), load_recipe(of_ictrls)
     assert (plain.method.name, other.method.name) == ("wide", "ictrl")
-    assert (plain.stream, plain.method.network) == (other.stream, other.method.network)
+    assert plain.stream == other.stream
+    assert replace(plain.method.network, image_size=other.method.network.image_size) == other.method.network
+
+
+def test_the_defaults_of_wide_are_the_settings_of_pictures() -> None:
+    recipe, defaults = load_recipe("pictures"), METHODS["wide"]()
+    assert replace(defaults, network=recipe.method.network) == recipe.method
 
 
 def test_recipes_are_in_natural_order() -> None:
@@ -165,7 +172,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tiny(recipe: Recipe, root: Path) -> Recipe:
     """What the recipe says, for one epoch of small and narrow networks on two images per class."""
-    own_root = {"digits": None, "folder": str(root / "own")}.get(recipe.stream.dataset, str(root))
+    own_root = {"digits": None, "letters": None, "folder": str(root / "own")}.get(recipe.stream.dataset, str(root))
     method = recipe.method
     changes: dict[str, Any] = {"network": replace(method.network, image_size=8, width=2, feature_dim=16)}
     for field in fields(method):
@@ -188,7 +195,7 @@ def test_a_tiny_run(name: str, root: Path, tmp_path: Path, monkeypatch: pytest.M
     recipe = load_recipe(name)
     finished = ictrl.run(tiny(recipe, root), tmp_path / "run")
     results, learner = finished.results, finished.learner
-    classes = 100 if recipe.stream.dataset == "cifar100" else 10
+    classes = {"cifar100": 100, "letters": 20}.get(recipe.stream.dataset, 10)
     assert results.complete
     assert [len(task) for task in results.tasks] == [classes // recipe.stream.tasks] * recipe.stream.tasks
     assert len(learner.classes_) == classes
@@ -201,7 +208,7 @@ def test_without_the_data_the_way_to_it_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "nothing"))
     for name in recipe_names():
         recipe = load_recipe(name)
-        if recipe.stream.dataset in ("digits", "folder"):
+        if recipe.stream.dataset in ("digits", "letters", "folder"):
             continue
         with pytest.raises(InputError, match=f"run `ictrl data download {recipe.stream.dataset}`"):
             ictrl.run(recipe, tmp_path / "run")

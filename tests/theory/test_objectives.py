@@ -21,12 +21,15 @@ from ictrl.theory.objectives import (
     distill_replayed,
     evaluate,
     loop,
+    match_new,
+    match_replayed,
     mean_squared_distance,
     needs,
     redrawn,
     reduction,
     reduction_hat,
     term_name,
+    unexplained,
 )
 from ictrl.theory.rates import rate_distance, rate_reduction
 from ictrl.theory.statistics import class_layout, class_moments
@@ -35,7 +38,16 @@ Array = NDArray[np.float64]
 
 EPS_SQ, D, OLD, CLASSES = 0.7, 6, 2, 5
 WEIGHTS = vars(
-    WeightsConfig(lambda_new=3.0, gamma_old=0.5, distill_new=5.0, distill_replayed=20.0, loop=2.0, redrawn=7.0)
+    WeightsConfig(
+        lambda_new=3.0,
+        gamma_old=0.5,
+        distill_new=5.0,
+        distill_replayed=20.0,
+        loop=2.0,
+        redrawn=7.0,
+        match_new=11.0,
+        match_replayed=13.0,
+    )
 )
 TERMS = {"reduction": 2.0, "reduction_hat": 3.0, "distance_new": 5.0, "distance_old": 7.0}
 
@@ -65,6 +77,9 @@ def seen(first: bool = False) -> tuple[Transcription, Tensor]:
         Z_before=unit(new),
         Z_hat_before=unit(old),
         X_before=image(old),
+        stages_hat=[image(new + old), unit(new + old)],
+        stages_new=[image(new), unit(new)],
+        stages_before=[image(old), unit(old)],
     ), y
 
 
@@ -97,7 +112,7 @@ def test_a_first_task_is_a_tug_of_war() -> None:
     step, y = seen(first=True)
     Z, Z_hat, labels = step.Z.numpy(), step.Z_hat.numpy(), y.numpy()
     value = reduced(Z, labels) + reduced(Z_hat, labels) + 3 * distances(Z, Z_hat, labels, range(3))
-    encoder, decoder = (evaluate(loss, step)[0] for loss in closed_loop(WEIGHTS, first=True))
+    encoder, decoder = (evaluate(loss, step)[0] for loss in closed_loop({**WEIGHTS, "match_new": 0.0}, first=True))
     assert float(encoder) == pytest.approx(-value)
     assert float(decoder) == pytest.approx(value)
 
@@ -126,7 +141,27 @@ def test_distillation_is_paid_for_by_who_moves() -> None:
     came_back = squared(step.Z_hat[30:], lengths)
     moved = 5 * squared(step.Z[:30], step.Z_before) + 20 * squared(step.Z_hat[30:], step.Z_hat_before)
     pixels = np.mean((step.X_hat[30:].numpy() - step.X_before.numpy()) ** 2)
-    assert extra == pytest.approx([moved + 2 * came_back, 2 * came_back + 7 * pixels], rel=1e-6)
+    matched = 11 * float(match_new(step)) + 13 * float(match_replayed(step))
+    assert extra == pytest.approx([moved + 2 * came_back, 2 * came_back + 7 * pixels + matched], rel=1e-6)
+
+
+def test_stages_are_matched_row_by_row_as_a_share_of_their_variance() -> None:
+    step, _ = seen()
+    assert step.stages_hat is not None
+    for term, rows, targets in (
+        (match_new, slice(0, 30), step.stages_new),
+        (match_replayed, slice(30, 42), step.stages_before),
+    ):
+        assert targets is not None
+        shares = [np.mean((a[rows] - b).numpy() ** 2) / np.var(b.numpy()) for a, b in zip(step.stages_hat, targets)]
+        assert float(term(step)) == pytest.approx(np.mean(shares), rel=1e-4)
+    assert float(unexplained(step.stages_hat, step.stages_hat)) == 0
+
+
+def test_the_decoder_alone_matches_new_images_in_first_tasks_too() -> None:
+    encoder, decoder = closed_loop(WEIGHTS, first=True)
+    assert (signed(decoder)["match_new"], "match_replayed" in signed(decoder)) == (11, False)
+    assert "match_new" not in signed(encoder)
 
 
 def test_players_quarrel_over_new_classes_and_agree_on_old_ones() -> None:
@@ -137,6 +172,7 @@ def test_players_quarrel_over_new_classes_and_agree_on_old_ones() -> None:
     }  # fmt: skip
     assert signed(decoder) == {
         "reduction": 1, "reduction_hat": 1, "distance_new": 3, "distance_old": 0.5, "loop": 2, "redrawn": 7,
+        "match_new": 11, "match_replayed": 13,
     }  # fmt: skip
 
 
@@ -158,7 +194,7 @@ def test_terms_that_weigh_nothing_are_not_computed() -> None:
     """But for those of the game itself: logs show what a player neglects."""
     for loss in closed_loop(dict.fromkeys(WEIGHTS, 0.0), first=False):
         assert list(signed(loss)) == list(TERMS)
-    for loss in closed_loop(WEIGHTS, first=True):  # nothing to hold on to yet
+    for loss in closed_loop({**WEIGHTS, "match_new": 0.0}, first=True):  # nothing to hold on to yet
         assert list(signed(loss)) == list(TERMS)
 
 

@@ -145,6 +145,32 @@ def test_a_stopped_task_goes_on_as_if_it_had_not_been(ema: float, stopped: int) 
     assert second.reports == whole.reports[stopped:]
 
 
+# Several stages in one task
+
+
+def test_epochs_of_stages_that_follow_each_other_are_counted_through() -> None:
+    line, heard = Line(), list[EpochReport]()
+    hooks = TaskHooks(heard.append)
+    for stage in hooks.in_turn(4, 4, 2)[:2]:
+        assert stage is not None
+        line.learn(stage.progress)
+    assert [(report.epoch, report.epochs) for report in heard] == [(epoch, 10) for epoch in range(1, 9)]
+    assert all(stage is not None and stage.progress is None for stage in TaskHooks().in_turn(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("stopped", "expected"),
+    [(1, [1, 0, 0]), (4, [4, 0, 0]), (5, [None, 1, 0]), (7, [None, 3, 0]), (8, [None, None, 1])],
+)
+def test_a_stopped_task_goes_on_in_the_stage_that_it_was_stopped_in(stopped: int, expected: list[int | None]) -> None:
+    """Also where a stage had just had its last epoch: what follows its epochs is done again."""
+    profiler = Profiler(torch.device("cpu"))
+    stages = TaskHooks(resume=Resume(stopped, lambda state: None), profiler=profiler).in_turn(4, 3, 2)
+    found = [stage and (stage.resume.epoch if stage.resume else 0) for stage in stages]
+    assert found == expected
+    assert all(stage is None or stage.profiler is profiler for stage in stages)
+
+
 # Numbers
 
 

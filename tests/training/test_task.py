@@ -247,6 +247,28 @@ def test_each_weight_of_distillation_holds_what_it_names(name: str) -> None:
     assert ends[1] < 0.5 * ends[0]
 
 
+def test_a_player_without_a_loss_rests() -> None:
+    for resting in ("encoder", "decoder"):
+        pair = tiny_players()
+        before = {name: [p.clone() for p in getattr(pair, name).parameters()] for name in ("encoder", "decoder")}
+        objective = closed_loop(vars(LATER.weights), first=False)._replace(**{resting: {}})
+        (report, *_) = second_task(pair=pair, objective=objective)
+        for name, weights in before.items():
+            moved = [not torch.equal(*both) for both in zip(weights, getattr(pair, name).parameters())]
+            assert any(moved) == (name != resting)
+        assert not any(name.startswith(resting) for name in report.terms)
+
+
+def test_matched_images_come_closer_to_those_they_stand_for() -> None:
+    def far(match_new: float) -> float:
+        pair, (images, _) = tiny_players(), pictures([0, 1])
+        first_task(pair, [0, 1], epochs=40, weights={"match_new": match_new})
+        with torch.no_grad():
+            return float((pair.decoder(pair.encoder(to_float(images))) - to_float(images)).square().mean())
+
+    assert far(match_new=100.0) < 0.7 * far(match_new=0.0)
+
+
 def test_distillation_is_reported_and_holds_the_encoder() -> None:
     free, held = (
         second_task(epochs=40, weights={"distill_new": weight, "distill_replayed": weight}) for weight in (1e-9, 50.0)

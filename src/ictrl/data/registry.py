@@ -56,6 +56,11 @@ class Entry:
         """Whether the reader is one of the package's own."""
         return self.reader.__module__.startswith(f"{readers.__name__}.")
 
+    @property
+    def embedded(self) -> bool:
+        """Whether it comes with the package: no files, nothing to give. What a script brings may have both."""
+        return self.built_in and not self.layouts and self.listing.classes is not None
+
     def find(self, root: Path) -> tuple[Path, Layout] | None:
         """The folder below the root that holds the official files, and which of the layouts they have."""
         found = ((layout.find(root), layout) for layout in self.layouts)
@@ -131,6 +136,12 @@ def registered() -> dict[str, Entry]:
 def dataset_names() -> list[str]:
     """Every name that `load_dataset` knows, in the order in which they are listed."""
     return list(registered())
+
+
+def is_embedded(name: str) -> bool:
+    """Whether a dataset comes with the package, so that no root is asked for or taken."""
+    known = registered()
+    return name in known and known[name].embedded
 
 
 def list_datasets(root: Path | None = None) -> list[Listing]:

@@ -1,7 +1,7 @@
 """What is measured of a learner after each task: accuracy under both protocols, the floors, drift, replay.
 
-The *memory* protocol is the learner's own `predict`. What needs features and class moments (the *reencoded* protocol,
-the floors, drift) is asked of learners that have them (`KeepsMoments`), and left out of the others.
+The *memory* protocol is the learner's own `predict`. The rest is asked of learners that have class moments
+(`KeepsMoments`); the *reencoded* protocol and the floors also of those that can only remember (`Remembers`).
 """
 
 import platform
@@ -97,7 +97,13 @@ def predict_all(learner: Learner[Any], tasks: list[Task]) -> dict[str, Predictio
     """Predictions for the test images of these tasks, under each protocol that the learner can be measured by."""
     if isinstance(learner, KeepsMoments):
         return _by_moments(learner, features_of(learner, tasks))[0]
-    return {"memory": [(task.test_labels, learner.predict(task.test_images).cpu()) for task in tasks]}
+    found = {"memory": [(task.test_labels, learner.predict(task.test_images).cpu()) for task in tasks]}
+    if isinstance(learner, Remembers) and learner.moves():
+        again = learner.remembering()
+        for task in tasks:
+            again.learn(task.images, task.labels)
+        found["reencoded"] = predict_all(again, tasks)["memory"]
+    return found
 
 
 def _by_moments(learner: KeepsMoments, features: Features) -> tuple[dict[str, Predictions], Moments]:
@@ -221,12 +227,8 @@ def versions() -> dict[str, str]:
     """Of what results depend on."""
     from ictrl import __version__  # the package itself is still being imported when this module is
 
-    return {
-        "ictrl": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    found = {"ictrl": __version__, "python": platform.python_version()}
+    return found | {"torch": torch.__version__, "numpy": np.__version__}
 
 
 def device_name(device: torch.device) -> str:

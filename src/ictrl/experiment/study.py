@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ictrl.config import Recipe, StageConfig
+from ictrl.data.registry import is_embedded
 from ictrl.errors import ConfigError, InputError
 from ictrl.experiment.results import Results
 from ictrl.recipes.legacy import renamed
@@ -79,7 +80,7 @@ class Planned:
         epochs = {name: part.epochs for name, part in vars(method).items() if isinstance(part, StageConfig)}
         every = epochs.get("stage", 0)  # of a method whose tasks are all learned alike; some learn nothing later
         first = epochs.get("trunk", 0) + epochs.get("first", every)
-        whole = first + epochs.get("later", every) * (tasks - 1)
+        whole = first + epochs.get("later", epochs.get("learning_on", every)) * (tasks - 1)
         log = self.folder / "metrics.jsonl"
         return log.read_bytes().count(b"\n") if log.exists() else 0, whole
 
@@ -159,7 +160,7 @@ def plan(
         for seed in seeds or line.seeds:
             settings = replace(line.recipe.run, seed=seed, device=device or line.recipe.run.device)
             recipe = replace(line.recipe, run=settings)
-            if root is not None and recipe.stream.dataset != "digits":  # which are embedded
+            if root is not None and not is_embedded(recipe.stream.dataset):
                 named = Path(recipe.stream.root or "")
                 inside = Path(root).resolve() / ("" if named.is_absolute() else named)
                 recipe = replace(recipe, stream=replace(recipe.stream, root=str(inside)))

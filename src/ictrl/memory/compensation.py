@@ -13,6 +13,8 @@ should be. Two numbers per class:
 - *affinity*: of the subspaces along the leading components of the two covariances, from 0 to 1.
 """
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -41,6 +43,33 @@ def fit_compensation(
     rho = ridge * gram.trace() / d
     eye = torch.eye(d, dtype=gram.dtype, device=gram.device)
     return torch.linalg.solve(gram + rho * eye, weighted.T @ Z_after + rho * eye).T
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How features have moved: x → Mx + shift, and the covariance of what this leaves unexplained."""
+
+    matrix: Float[Tensor, "D D"]
+    shift: Float[Tensor, " D"]
+    residual: Float[Tensor, "D D"]
+
+
+def fit_movement(
+    before: Float[Tensor, "n D"], after: Float[Tensor, "n D"], ridge: float, judged: int | None = None
+) -> Movement:
+    """The affine map that carries features from before to after, by `fit_compensation`.
+
+    The ridge is the same whatever the features' scales: each is divided by its spread first. What the map leaves
+    unexplained is judged by the first so many features, or by all.
+    """
+    x, x_after = before.double(), after.double()
+    scale = x.std(0)
+    scale = scale.clamp(min=1e-6 * float(scale.mean()) + torch.finfo(torch.float64).tiny)
+    Z, Z_after = (x - x.mean(0)) / scale, (x_after - x_after.mean(0)) / scale
+    W = fit_compensation(Z, Z_after, Z.new_full((len(Z),), 1 / len(Z)), ridge)
+    matrix = scale[:, None] * W / scale
+    left = ((Z_after - Z @ W.T) * scale)[:judged]
+    return Movement(matrix, x_after.mean(0) - matrix @ x.mean(0), torch.cov(left.T))
 
 
 def leading_components(feature_dim: int) -> int:

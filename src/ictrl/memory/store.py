@@ -22,6 +22,7 @@ from torch import Tensor
 from ictrl.theory.statistics import ClassStatistics, covariance_factors, spectrum
 
 LABEL_BYTES = 8
+LEFT_OUT = 10  # features that a direction leaves out of its class at least, if it leaves out any
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,15 @@ def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int)
 
     Directions are eigenvectors of the uncentred ZᵀZ, and a feature's reach is its absolute projection: −v is as much a
     principal direction as v. Fewer features than asked for give fewer directions or smaller sets.
+
+    A direction whose set is nearly the whole class gives away the few that it leaves out: n times the class's mean
+    less k times its own is their sum. So it leaves out ten or none.
     """
     own = ClassStatistics.of(Z)
     n, d = Z.shape
     r, k = min(directions, n, d), min(neighbours, n)
+    if 0 < n - k < LEFT_OUT:
+        k = n - LEFT_OUT if n >= 2 * LEFT_OUT else n
     _, principal = spectrum(Z.T @ Z)
     nearest = (Z @ principal[:, :r]).abs().topk(k, dim=0).indices  # (k, r)
     chosen = Z[nearest.T]  # (r, k, d)

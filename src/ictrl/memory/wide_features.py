@@ -11,6 +11,7 @@ Principal directions are those of the first task; their matrices are kept in hal
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -68,7 +69,7 @@ class Reduction:
         if self.kind == "pca":
             return phi @ self.matrices[0].float()
         if self.kind == "random" and self.sizes[0] < phi.shape[1]:
-            return phi @ _random_matrix(phi.shape[1], self.sizes[0]).to(phi.device)
+            return phi @ _random_matrix(phi.shape[1], self.sizes[0], phi.device)
         return phi
 
 
@@ -81,6 +82,7 @@ def _directions(x: Float[Tensor, "n many"], size: int) -> Float[Tensor, "many fe
     return spectrum(centred.T @ centred / len(x))[1][:, :size].half()
 
 
-def _random_matrix(D: int, size: int) -> Float[Tensor, "D size"]:
+@lru_cache(maxsize=1)  # drawing it takes longer than using it, and a recorded step can not draw on the CPU
+def _random_matrix(D: int, size: int, device: torch.device) -> Float[Tensor, "D size"]:
     generator = torch.Generator().manual_seed(RANDOM_SEED)  # on the CPU: the same on every device
-    return torch.randn(D, size, generator=generator) / size**0.5
+    return (torch.randn(D, size, generator=generator) / size**0.5).to(device)

@@ -6,7 +6,8 @@ covariance
     Σ = Σⱼ (nⱼ − 1) Σⱼ / Σⱼ (nⱼ − 1),
 
 whose size does not grow with the classes. As long as the encoder stays as it is, both hold for ever: with each task
-counts, means and the sum above go on as if all images had come at once.
+counts, means and the sum above go on as if all images had come at once. An encoder that learns on takes them along
+(`moved`).
 
 Linear discriminant analysis takes the class whose mean is nearest in the measure of Σ, with a ridge:
 
@@ -37,6 +38,7 @@ from torch import Tensor
 
 from ictrl.errors import InputError
 from ictrl.memory.calibration import LEAST, NOT_CALIBRATED, Calibration
+from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
 
 Bits = Literal[8, 16]
@@ -108,6 +110,13 @@ class WideMemory:
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
         return replace(WideMemory.of(counts, means, scatter, bits, self.reduction), calibration=self.calibration)
 
+    def moved(self, by: Movement, bits: Bits = 16) -> "WideMemory":
+        """The same classes after wide features have moved with the encoder: μ → Mμ + shift, Σ → MΣMᵀ + residual."""
+        means = (self.means.double() @ by.matrix.T + by.shift).float()
+        covariance = by.matrix @ self.covariance() @ by.matrix.T + by.residual
+        whole = WideMemory.of(self.counts, means, self.degrees * covariance, bits, self.reduction)
+        return replace(whole, calibration=self.calibration)
+
     def tensors(self) -> dict[str, Tensor]:
         """All that is kept, by name."""
         plain = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -121,10 +130,8 @@ def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> Wid
     return WideMemory(none.long(), none.view(0, 0), none, none, none.to(torch.int16), reduction)
 
 
-def class_sums(
-    phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]
-) -> tuple[Int[Tensor, " k"], Float[Tensor, "k D"], Float[Tensor, "D D"]]:
-    """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean."""
+def check_enough(y: Int[Tensor, " n"]) -> tuple[Int[Tensor, " k"], Int[Tensor, " k"]]:
+    """Labels and counts of classes, none of which has too few images."""
     labels, counts = y.unique(return_counts=True)
     if int(counts.min()) < LEAST:
         few = int(labels[counts.argmin()])
@@ -132,6 +139,14 @@ def class_sums(
             f"Expected at least {LEAST} images per class but got {int(counts.min())} of class {few}: "
             "from what is kept of fewer, single images' features could be computed."
         )
+    return labels, counts
+
+
+def class_sums(
+    phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]
+) -> tuple[Int[Tensor, " k"], Float[Tensor, "k D"], Float[Tensor, "D D"]]:
+    """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean."""
+    labels, counts = check_enough(y)
     means = torch.stack([phi[y == label].mean(0) for label in labels])
     scatter = torch.zeros(phi.shape[1], phi.shape[1], dtype=torch.float64, device=phi.device)
     for label, mean in zip(labels, means):

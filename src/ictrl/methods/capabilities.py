@@ -60,9 +60,14 @@ class KeepsMoments(Protocol):
 
 @runtime_checkable
 class Remembers(Protocol):
-    """Can go on with its encoder as it is, only remembering new classes: what the floors are measured by."""
+    """Can go on with its encoder as it is, only remembering new classes: what the floors are measured by.
+
+    One whose encoder moves in later tasks is shown all images again by it for the *reencoded* protocol.
+    """
 
     def remembering(self) -> Learner[Any]: ...
+
+    def moves(self) -> bool: ...
 
 
 @runtime_checkable

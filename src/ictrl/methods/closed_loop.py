@@ -1,8 +1,10 @@
-"""What learners by closed-loop transcription share: two networks, a memory of class moments, classifying and drawing.
+"""What learners by closed-loop transcription share: two players, a memory of class moments, drawing; and classifying.
 
-`frozen` plays the game on the first task only; `ictrl` on every task.
+`frozen` plays the game on the first task only, `ictrl` on every task; both classify by moments of features, and are
+`ClosedLoopLearner`s. `wide-ictrl` draws as they do and classifies otherwise: it is a `DrawingLearner`.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,11 @@ from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ictrl.config import FrozenConfig, GameStageConfig, NetworkConfig, Recipe
+from ictrl.config import GameStageConfig, NetworkConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
-from ictrl.methods.base import Learner
+from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inputs import Images, like, listed, whole_number
 from ictrl.nets.dcgan import Decoder
 from ictrl.nets.families import encoder_of
@@ -33,7 +35,7 @@ ObjectiveOf = Callable[..., Objective]
 """(weights by name, first=…) -> both players' losses"""
 
 
-class ClosedLoopLearner(Learner[Memory]):
+class DrawingLearner(Learner[Kept]):
     """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
@@ -52,13 +54,15 @@ class ClosedLoopLearner(Learner[Memory]):
     ) -> None:
         self._own_networks = encoder, decoder
         self._objective = objective
-        self._classifier: tuple[Memory, Classifier] | None = None
         super().__init__(recipe, seed=seed, device=device)
 
     def build(self, initial: torch.Generator) -> TrainingState:
-        settings: FrozenConfig = self.settings
+        return self._paired(*self._backbones(self.settings.network, initial))
+
+    def _paired(self, encoder: nn.Module, decoder: nn.Module) -> TrainingState:
+        """Two networks as players."""
+        settings = self.settings
         precision = precision_of(settings.game.precision, self.device)
-        encoder, decoder = self._backbones(settings.network, initial)
         self._players = Players.pair(
             ImageEncoder(encoder, settings.network.feature_dim, precision).to(self.device).eval(),
             ImageDecoder(decoder, precision).to(self.device).eval(),
@@ -100,19 +104,9 @@ class ClosedLoopLearner(Learner[Memory]):
     # memory
 
     @property
+    @abstractmethod
     def memory(self) -> Memory:
-        """What is kept of every class: moments, by label, in the order of learning."""
-        return self.kept
-
-    def class_memory(self) -> Memory:
-        """`memory`, as the capability `KeepsMoments` asks for it."""
-        return self.kept
-
-    def kept_tensors(self) -> dict[str, Tensor]:
-        return self.kept.state()
-
-    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Memory:
-        return Memory.from_state(labels, tensors, self.recipe.method.network.feature_dim)
+        """What is kept of every class to draw from: moments, by label, in the order of learning."""
 
     def recall(self, label: int) -> ClassMemory:
         """What is kept of one class."""
@@ -142,39 +136,18 @@ class ClosedLoopLearner(Learner[Memory]):
         numbered = old + torch.searchsorted(labels, y)  # the game numbers classes: old ones first
         gaussians = others.gaussians() if old else None
         task = GameTask(X, numbered, old + len(labels), gaussians, self.settings.memory.samples)
-        objective = self._objective(vars(stage.weights), first=not old)
+        objective = self.objective_of(stage, first=not old)
         play_task(self._players, task, stage, self.settings.game, objective, self._state, hooks)
 
-    # classifying
+    def objective_of(self, stage: GameStageConfig, first: bool) -> Objective:
+        """What both players play for; who has nothing to pay for does not move."""
+        return self._objective(vars(stage.weights), first=first)
 
-    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        return -self.classifier.judge(self.views(X))
-
-    @property
-    def classifier(self) -> Classifier:
-        """What `predict` decides by: made of memory alone."""
-        self._check_learned("classifier")
-        if self._classifier is None or self._classifier[0] is not self.memory:
-            self._classifier = self.memory, self.classifier_of(Moments.of_classes(self.memory))
-        return self._classifier[1]
-
-    def classifier_of(self, moments: Moments) -> Classifier:
-        """The classifier that the recipe asks for, made of these moments instead of memory's."""
-        return classifier_of(moments, self.settings.classifier)
-
-    def residuals(self, images: Images) -> Images:
-        """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
-        return like(-self._scored(images, "residuals"), images)
+    # features
 
     def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
         """Unit-length features under the encoder as it is now, on the learner's device."""
         return self.encode(self._checked(images))
-
-    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
-        """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
-        X = self._checked(images)
-        seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
-        return torch.stack([self.encode(view) for view in seen])
 
     def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
         """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
@@ -213,6 +186,51 @@ class ClosedLoopLearner(Learner[Memory]):
         by_direction = Z.view(r, each, -1)
         chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
         return self.decode(chosen).cpu()
+
+
+class ClosedLoopLearner(DrawingLearner[Memory]):
+    """Classifies by the moments of features that it draws from."""
+
+    _classifier: tuple[Memory, Classifier] | None = None
+
+    @property
+    def memory(self) -> Memory:
+        return self.kept
+
+    def class_memory(self) -> Memory:
+        """`memory`, as the capability `KeepsMoments` asks for it."""
+        return self.kept
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        return self.kept.state()
+
+    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Memory:
+        return Memory.from_state(labels, tensors, self.recipe.method.network.feature_dim)
+
+    def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        return -self.classifier.judge(self.views(X))
+
+    @property
+    def classifier(self) -> Classifier:
+        """What `predict` decides by: made of memory alone."""
+        self._check_learned("classifier")
+        if self._classifier is None or self._classifier[0] is not self.memory:
+            self._classifier = self.memory, self.classifier_of(Moments.of_classes(self.memory))
+        return self._classifier[1]
+
+    def classifier_of(self, moments: Moments) -> Classifier:
+        """The classifier that the recipe asks for, made of these moments instead of memory's."""
+        return classifier_of(moments, self.settings.classifier)
+
+    def residuals(self, images: Images) -> Images:
+        """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
+        return like(-self._scored(images, "residuals"), images)
+
+    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
+        """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
+        X = self._checked(images)
+        seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
+        return torch.stack([self.encode(view) for view in seen])
 
     def replay_recognised(self) -> float:
         """Share of features drawn from memory that the classifier still assigns to their class after f(g(z)).

@@ -13,7 +13,7 @@ from ictrl.memory.calibration import NOT_CALIBRATED, Calibration, held_out
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
-from ictrl.nets.wrappers import run_stages
+from ictrl.nets.wrappers import check_stages, run_stages
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK
 
@@ -113,6 +113,10 @@ class WideReader:
             parts = [memory.reduction.apply(self.stages(part)) for part in X.split(8 * CHUNK)]
         return torch.cat(parts)
 
+    def read(self, memory: WideMemory, stages: list[Tensor]) -> Float[Tensor, "n D"]:
+        """φ from the activations of stages, reduced as this memory's."""
+        return memory.reduction.apply(pooled(stages, self.reading.pools))
+
     def remembered(
         self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], share: float = 0.0, seed: int = 0
     ) -> WideMemory:
@@ -134,7 +138,7 @@ class WideReader:
         """By a memory without the held-out images, which is then forgotten.
 
         An encoder that was trained on this very task has seen them: what its first task says is optimistic. From the
-        second task on they are as new to it as any image to come.
+        second task on they are as new to it as any image to come, unless it learns on.
         """
         labels, known = y.unique(), len(memory.counts)
         # of its own, so that what trains draws the same with any share
@@ -149,15 +153,16 @@ class WideReader:
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
-            scores = self._classifier_of(memory).scores(self.features(X, memory))
+            scores = self.classifier_of(memory).scores(self.features(X, memory))
         return (scores / memory.calibration.temperature).log_softmax(1)
 
     def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2."""
         with exact_float32():
-            return self._classifier_of(memory).strangeness(self.features(X, memory))
+            return self.classifier_of(memory).strangeness(self.features(X, memory))
 
-    def _classifier_of(self, memory: WideMemory) -> WideClassifier:
+    def classifier_of(self, memory: WideMemory) -> WideClassifier:
+        """Made of a memory with this reading's ridge, once."""
         if self._classifier is None or self._classifier[0] is not memory:
             self._classifier = memory, WideClassifier.of(memory, self.reading.ridge)
         return self._classifier[1]
@@ -186,11 +191,7 @@ class WideReader:
 
     def _check(self, shape: tuple[int, int, int]) -> None:
         """Refuse an encoder that offers no stages, and settings for other stages than it has."""
-        if not callable(getattr(self.encoder, "stages", None)):
-            raise InputError(
-                f"Expected an encoder with a method stages(X), which gives a list of (n, channels, side, side), but "
-                f"{type(self.encoder).__name__} has none."
-            )
+        check_stages(self.encoder)
         with torch.no_grad():
             found = run_stages(self.precision, self.encoder, torch.zeros(1, *shape, device=self.device))
         if not isinstance(found, list) or not all(isinstance(s, Tensor) and s.ndim == 4 for s in found) or not found:

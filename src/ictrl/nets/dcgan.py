@@ -44,6 +44,10 @@ class Encoder(nn.Module):
             found.append(X)
         return found
 
+    def from_stages(self, stages: list[Tensor]) -> Float[Tensor, "n d"]:
+        """The features of images of which these are the stages."""
+        return self.layers[-1](stages[-1])
+
 
 class Decoder(nn.Module):
     """Features (n, d) to images (n, channels, side, side) in [−1, 1]."""

@@ -1,9 +1,15 @@
-"""Heads on top of an encoder's features: a linear classifier that grows, a projector."""
+"""Heads on top of an encoder: a linear classifier that grows, a projector, one that draws from a frozen trunk."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d
 from torch.nn.utils import skip_init
+
+from ictrl.nets.layers import ToFeature, initialise
+from ictrl.nets.wrappers import run_stages
+
+SIDE = 4  # of the map that becomes a feature
 
 
 class LinearHead(nn.Module):
@@ -39,3 +45,31 @@ def projector_head(d: int, hidden: int, out: int, generator: torch.Generator) ->
             layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
             layer.bias.zero_()
     return nn.Sequential(first, nn.BatchNorm1d(hidden, device=device), nn.ReLU(), last)
+
+
+class HeadOnTrunk(nn.Module):
+    """Images to d numbers, not yet of unit length: a last layer of one's own on the last stage of somebody's trunk.
+
+    The trunk is no part of this module. Whoever trains, averages, counts or stores it deals with the head alone, and
+    the trunk stays in evaluation mode whatever mode the head is in.
+    """
+
+    casts = True
+
+    def __init__(self, trunk: nn.Module, channels: int, d: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self._trunk = (trunk,)  # in a tuple, which keeps torch from making it a part
+        self.last = ToFeature(channels, d)
+        initialise(self, generator)
+
+    def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        return self.from_stages(self.stages(X))
+
+    def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
+        """The trunk's."""
+        return run_stages(X.dtype, self._trunk[0], X)
+
+    def from_stages(self, stages: list[Tensor]) -> Float[Tensor, "n d"]:
+        """The last of them, as a 4×4 map, in d numbers."""
+        last = stages[-1]
+        return self.last(last if last.shape[-1] == SIDE else adaptive_avg_pool2d(last, SIDE))

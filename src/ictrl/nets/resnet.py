@@ -73,7 +73,11 @@ class ResNet(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
-        return self.stages(X)[-1].mean((2, 3)) @ self.last.to(X.dtype).T
+        return self.from_stages(self.stages(X))
+
+    def from_stages(self, stages: list[Tensor]) -> Float[Tensor, "n d"]:
+        """The features of images of which these are the stages."""
+        return stages[-1].mean((2, 3)) @ self.last.to(stages[-1].dtype).T
 
     def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
         """The activations after each stage, the last of them 4×4."""

@@ -40,6 +40,19 @@ class ImageEncoder(nn.Module):
         with exact_float32():
             return _UnitLength.apply(run_in(self.precision, self.backbone, X))
 
+    def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
+        """The activations of the backbone's stages, which it must offer."""
+        check_stages(self.backbone)
+        with exact_float32():
+            return run_stages(self.precision, self.backbone, X)
+
+    def with_stages(self, X: Float[Tensor, "n c h w"]) -> tuple[Float[Tensor, "n d"], list[Tensor]]:
+        """Features and `stages`; in one pass, if the backbone has a method `from_stages`."""
+        check_stages(self.backbone)
+        with exact_float32():
+            features, stages = run_through(self.precision, self.backbone, X)
+            return _UnitLength.apply(features), stages
+
 
 class ImageDecoder(nn.Module):
     """g: features (n, d) to images (n, channels, side, side) in [−1, 1]."""
@@ -69,6 +82,23 @@ def run_stages(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> list[T
         return stages(x.to(precision))
     with torch.autocast(x.device.type, precision, enabled=precision != torch.float32):
         return stages(x.float())
+
+
+def run_through(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Features and stages; in one pass, if the backbone has a method `from_stages` that goes on from its stages."""
+    stages = run_stages(precision, backbone, x)
+    if callable(go_on := getattr(backbone, "from_stages", None)):
+        return go_on(stages), stages
+    return run_in(precision, backbone, x), stages
+
+
+def check_stages(backbone: nn.Module) -> None:
+    """Refuse a network without stages where they are needed."""
+    if not callable(getattr(backbone, "stages", None)):
+        raise InputError(
+            f"Expected an encoder with a method stages(X), which gives a list of (n, channels, side, side), but "
+            f"{type(backbone).__name__} has none."
+        )
 
 
 def check_backbone(name: str, backbone: Callable[[Tensor], Any], given: Tensor, expected: tuple[int, ...]) -> None:

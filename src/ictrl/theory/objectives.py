@@ -15,7 +15,9 @@ task is the second form with nothing old and λ = 1. With a single class ΔR(Z) 
 
 Beyond the paper both may also pay for leaving the place where they were when the task began (*feature distillation*):
 the encoder for moving features of images it is shown, the decoder for drawing other images, both for features of memory
-that do not come back from the loop one by one, and not only as a class.
+that do not come back from the loop one by one, and not only as a class. And the decoder may pay for images that differ,
+as such and to the encoder's stages, from those that they stand for (*feature matching*): rates see classes as a whole,
+and only what is left in d numbers; to an encoder that no longer plays, much noise looks like an image.
 
 A *term* is a function of what a step has seen. A player's *loss* is a mapping from terms to signed weights, and both
 players minimise theirs: what the paper has the encoder maximise stands here with a minus. A new term is one function
@@ -34,6 +36,8 @@ from torch.nn.functional import normalize
 
 from ictrl.theory.rates import TranscriptionRates, transcription_rates
 from ictrl.theory.statistics import ClassLayout, class_moments
+
+TINY = 1e-6  # added to a variance that may be 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class Transcription:
     """features of the replayed images under the encoder of that time, likewise"""
     X_before: Float[Tensor, "m c h w"] | None = None
     """images of Z_old by the decoder of that time, where somebody needs them"""
+    stages_hat: list[Tensor] | None = None
+    """X̂ and the activations of the encoder's stages on it, where features are matched"""
+    stages_new: list[Tensor] | None = None
+    """the same on the new images"""
+    stages_before: list[Tensor] | None = None
+    """the same on X_before"""
 
     @cached_property
     def rates(self) -> TranscriptionRates:
@@ -73,7 +83,7 @@ Loss = Mapping[Term, float]
 
 
 def needs(*names: str) -> Callable[[Term], Term]:
-    """Mark a term that looks at what is computed only on demand: `Z_before`, `Z_hat_before` or `X_before`."""
+    """Mark a term that looks at what is computed only on demand: `Z_before`, `Z_hat_before`, `X_before`, `stages`."""
 
     def mark(term: Term) -> Term:
         term.needs = frozenset(names)  # type: ignore[attr-defined]
@@ -128,6 +138,33 @@ def redrawn(seen: Transcription) -> Float[Tensor, ""]:
     return (seen.X_hat[seen.new_rows :] - seen.X_before).float().square().mean()
 
 
+@needs("stages")
+def match_new(seen: Transcription) -> Float[Tensor, ""]:
+    """How far new images and what the decoder makes of them are apart, as such and to the encoder's stages"""
+    assert seen.stages_hat is not None
+    assert seen.stages_new is not None
+    return unexplained([stage[: seen.new_rows] for stage in seen.stages_hat], seen.stages_new)
+
+
+@needs("stages", "X_before")
+def match_replayed(seen: Transcription) -> Float[Tensor, ""]:
+    """The same for images of features drawn from memory and those that the decoder of before draws of them"""
+    assert seen.stages_hat is not None
+    assert seen.stages_before is not None
+    return unexplained([stage[seen.new_rows :] for stage in seen.stages_hat], seen.stages_before)
+
+
+def unexplained(stages: list[Tensor], targets: list[Tensor]) -> Float[Tensor, ""]:
+    """Mean over the stages of the mean squared distance from their targets, as a share of the targets' variance.
+
+    >>> float(unexplained([torch.zeros(4, 2)], [torch.tensor([[-1.0, 1.0]] * 4)]))
+    1.0
+    """
+    pairs = [(stage.float(), target.float()) for stage, target in zip(stages, targets, strict=True)]
+    shares = [(stage - target).square().mean() / (target.var(correction=0) + TINY) for stage, target in pairs]
+    return torch.stack(shares).mean()
+
+
 def mean_squared_distance(Z: Float[Tensor, "n d"], target: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """Mean over rows of ‖z − target‖²."""
     return (Z - target).square().sum(1).mean()
@@ -168,9 +205,10 @@ def closed_loop(weights: Mapping[str, float], first: bool) -> Objective:
         distance_new: lambda_new,
         distance_old: gamma_old,
     }
+    decoder |= _weighed(weights, match_new)
     if not first:
         encoder |= _weighed(weights, distill_new, distill_replayed, loop)
-        decoder |= _weighed(weights, loop, redrawn)
+        decoder |= _weighed(weights, loop, redrawn, match_replayed)
     return Objective(encoder, decoder)
 
 

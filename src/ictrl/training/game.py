@@ -8,12 +8,13 @@ shift go on learning: with statistics of new images alone the features of every 
 objective sees that.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ictrl.nets.wrappers import ImageEncoder
 from ictrl.theory.objectives import Objective, Transcription, evaluate
 from ictrl.theory.statistics import ClassLayout
 from ictrl.training.players import Players, untrained
@@ -77,20 +78,31 @@ def encoder_step(players: Players, batch: Batch, rules: Rules) -> dict[str, Tens
 def decoder_step(players: Players, batch: Batch, rules: Rules) -> dict[str, Tensor]:
     """The decoder descends its loss by one step; returns the terms it saw before moving."""
     encoder, decoder, lap = players.encoder, players.decoder, rules.lap
+    matched = rules.objective.need("stages")
     with lap("decoder: f(X)"), torch.no_grad():  # features of images and memory are the decoder's input, not its doing
-        Z_new = encoder(batch.X)
+        Z_new, stages_new = _looked_at(batch.X, encoder, matched)
         # with a frozen replay, the decoder is compared with its former self and not with memory
         Z_old = encoder(batch.X_before) if rules.frozen_replay and batch.X_before is not None else batch.Z_old
+        stages_before = None if batch.X_before is None else _looked_at(batch.X_before, encoder, matched)[1]
     with untrained(encoder):
         with lap("decoder: g(Z)"):
             X_hat = decoder(torch.cat([Z_new, batch.Z_old]))
         with lap("decoder: f(X_hat)"):
-            Z_hat = encoder(X_hat)
+            Z_hat, stages_hat = _looked_at(X_hat, encoder, matched)
         with lap("decoder: objective"):
             seen = _seen(torch.cat([Z_new, Z_old]), Z_hat, X_hat, None, batch, rules)
+            seen = replace(seen, stages_new=stages_new, stages_hat=stages_hat, stages_before=stages_before)
             loss, terms = evaluate(rules.objective.decoder, seen)
         _update("decoder", players.decoder_optimiser, loss, lap)
     return terms
+
+
+def _looked_at(X: Tensor, encoder: ImageEncoder, stages: bool) -> tuple[Tensor, list[Tensor] | None]:
+    """Features of images and, where they are asked for, all that lies on the way to them: image and stages."""
+    if not stages:
+        return encoder(X), None
+    Z, found = encoder.with_stages(X)
+    return Z, [X, *found]
 
 
 def _seen(

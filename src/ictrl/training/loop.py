@@ -7,7 +7,8 @@ the numbers, reports, and goes on from where a task was stopped.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -57,6 +58,33 @@ class TaskHooks:
     progress: Progress | None = None
     resume: Resume | None = None
     profiler: Profiler | None = None
+
+    def in_turn(self, *epochs: int) -> list["TaskHooks | None"]:
+        """Hooks for each of several stages of so many epochs that one task goes through, one after the other.
+
+        Epochs are counted through, so that who watches sees one task, and a stopped one goes on in the stage that its
+        epoch belongs to. Stages that it has left behind are None: what they made is in its state.
+        """
+        done = self.resume.epoch if self.resume is not None else 0
+        ends = list(accumulate(epochs))
+        return [
+            self._counted(end - own, ends[-1], stopped=done > end - own) if done <= end else None
+            for own, end in zip(epochs, ends)
+        ]
+
+    def _counted(self, before: int, epochs: int, stopped: bool) -> "TaskHooks":
+        """For a stage with so many epochs before it, of so many in all, which was stopped or is yet to begin."""
+        progress, resume = self.progress, self.resume if stopped else None
+
+        def counted(report: EpochReport) -> None:
+            assert progress is not None
+            progress(replace(report, epoch=before + report.epoch, epochs=epochs))
+
+        return TaskHooks(
+            counted if progress is not None else None,
+            replace(resume, epoch=resume.epoch - before) if resume is not None else None,
+            self.profiler,
+        )
 
 
 def run_epochs(

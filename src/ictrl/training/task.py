@@ -81,6 +81,9 @@ def play_task(
     augmentation, precision, d = stage.augmentation, players.encoder.precision, players.encoder.feature_dim
     told_apart = old_classes + new_classes * (ROTATIONS if augmentation.rotations else 1)
 
+    moves = {"encoder": encoder_step, "decoder": decoder_step}
+    playing = {player: moves[player] for player, loss in objective._asdict().items() if loss}  # who pays nothing rests
+
     def step(rows: Tensor, *sent: Tensor) -> dict[str, Tensor]:
         with lap("images and old features"):
             drawn, labels = draw(augmentation, rows, generator), y[rows]
@@ -89,7 +92,7 @@ def play_task(
             X = drawn.apply(source.pixels(rows, *sent), precision)
             Z_before = None if features_before is None else features_before(X, rows, drawn.flipped)
             batch = _batch(X, Z_before, labels, replay, told_apart, d)
-        terms = {"encoder": encoder_step(players, batch, rules), "decoder": decoder_step(players, batch, rules)}
+        terms = {player: move(players, batch, rules) for player, move in playing.items()}
         return {f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.items()}
 
     run_epochs(step, source, batches, stage, state, hooks)

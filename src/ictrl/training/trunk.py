@@ -5,9 +5,13 @@ itself on two views of an image while its features fill their space (the coding 
 that is thrown away too:
 
     CE(4y + r) + w · (−R(P; ε²) − a · mean cosine(P, P′)) / 50.
+
+In later tasks it may learn on in the same way, held by distillation (`distillation.py`). BatchNorm's statistics then
+stay those of the first task.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Int, UInt8
@@ -17,9 +21,10 @@ from torch.nn.functional import cross_entropy, normalize
 from ictrl.config import AugmentationConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.nets.head import LinearHead, projector_head
-from ictrl.nets.wrappers import run_in, to_float
+from ictrl.nets.wrappers import run_in, run_through, to_float
 from ictrl.theory.rates import coding_rate
 from ictrl.training.augmentation import ROTATIONS, draw, rotated, rotated_labels
+from ictrl.training.distillation import WideDistillation
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource
 from ictrl.training.loop import TaskHooks, run_epochs
@@ -67,24 +72,67 @@ class TrunkStageConfig(StageConfig):
             raise ConfigError("Expected rotations or self_supervision.weight above 0: nothing would be learned.")
 
 
+@dataclass(frozen=True)
+class LearningOnConfig(TrunkStageConfig):
+    """The stages in which it learns on, if it does.
+
+    Batch, rate and weights are those of a small study on validation images of CIFAR-10 (`experiments/learning_on.py`),
+    which gave it 12 epochs.
+    """
+
+    least_epochs: ClassVar[int] = 0
+
+    epochs: int = 0
+    """passes over the images of a later task; 0: the trunk stays as the first task left it"""
+    batch: int | Literal["rule"] = 100
+    """images per step, at most"""
+    learning_rate: float = 5e-4
+    """of the optimiser"""
+    schedule: Literal["constant", "cosine"] = "cosine"
+    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    warmup: int = 2
+    """epochs at the beginning of a task during which the learning rate rises"""
+    ema: float = 0.0
+    """epochs over which the exponential moving average of the weights reaches back; 0: the last weights"""
+    augmentation: AugmentationConfig = field(default_factory=lambda: AugmentationConfig(crop=0.45))
+    self_supervision: SelfSupervisionConfig = field(default_factory=lambda: SelfSupervisionConfig(weight=0.0))
+    distillation: float = 1.0
+    """what wide features pay for leaving their place on the new images, in the measure of the covariance"""
+    compensation_ridge: float = 0.001
+    """of the map by which memory follows, towards the identity"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.distillation < float("inf"):
+            raise ConfigError(f"Expected learning_on.distillation to be at least 0 but got {self.distillation}.")
+        if not 0 < self.compensation_ridge < float("inf"):
+            raise ConfigError(
+                f"Expected learning_on.compensation_ridge to be above 0 but got {self.compensation_ridge}."
+            )
+
+
 def train_trunk(
     encoder: nn.Module,
     d: int,
-    X: UInt8[Tensor, "n c h w"],
+    images: UInt8[Tensor, "n c h w"],
     rows: Int[Tensor, " n"],
     stage: TrunkStageConfig,
     precision: torch.dtype,
     generator: torch.Generator,
     hooks: TaskHooks,
+    held: WideDistillation | None = None,
 ) -> None:
-    """Train an encoder of d features in place, on images of classes 0, 1, …; it is left in evaluation mode."""
+    """Train an encoder of d features in place, on images of classes 0, 1, …; it is left in evaluation mode.
+
+    One that is held by distillation has learned before: its BatchNorm keeps the statistics that it has.
+    """
     device = rows.device
     assert stage.batch != "rule"
     head = LinearHead(d).to(device).grown(ROTATIONS * (int(rows.max()) + 1), generator)
     projector = projector_head(d, HIDDEN, PROJECTED, generator).to(device)
     trained: dict[str, nn.Module] = {"encoder": encoder, "head": head, "projector": projector}
     optimiser = adam(nn.ModuleDict(trained), stage.learning_rate, (0.9, 0.999), stage.weight_decay)
-    source = ImageSource(X, device)
+    source = ImageSource(images, device)
     batches = Batches(len(source), stage.batch, generator, device)
     supervision, turning = stage.self_supervision, AugmentationConfig(rotations=True)
     lap = hooks.profiler.lap if hooks.profiler is not None else untimed
@@ -100,8 +148,10 @@ def train_trunk(
                 views.append(rotated(view, turned))
             if supervision.weight:
                 views += [draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32) for _ in "ab"]
+        X = torch.cat(views)
         with lap("features"):
-            features = run_in(precision, encoder, torch.cat(views)).float().split(n)
+            Z, stages = run_through(precision, encoder, X) if held else (run_in(precision, encoder, X), [])
+            features = Z.float().split(n)
         with lap("loss"):
             terms = dict[str, Tensor]()
             loss = torch.zeros((), device=device)
@@ -116,6 +166,9 @@ def train_trunk(
                 terms["agreement"] = (P[0] * P[1]).sum(1).mean()
                 together = terms["rate"] + supervision.agreement * terms["agreement"]
                 loss = loss - supervision.weight / SCALE * together
+            if held:
+                terms["distillation"] = held.paid(X, stages)
+                loss = loss + held.weight * terms["distillation"]
         optimiser.zero_grad()
         with lap("gradient"):
             loss.backward()
@@ -124,8 +177,9 @@ def train_trunk(
         return {name: value.detach() for name, value in terms.items()}
 
     for network in trained.values():
-        network.train()
+        network.train(network is not encoder or held is None)
     run_epochs(step, source, batches, stage, TrainingState(trained, {"network": optimiser}, generator), hooks)
-    if stage.ema:
+    if stage.ema and held is None:
+        batches.shuffle()  # a task stopped after its last epoch does not know that epoch's order
         refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
     encoder.eval()
