@@ -92,6 +92,7 @@ class AdaGauss(HeadlessLearner):
     """Keeps the mean and half the covariance matrix of every class."""
 
     settings_type = AdaGaussConfig
+    keeps = "mean and covariance of every class"
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         settings, d, classes = self.settings, self.settings.network.feature_dim, len(y.unique())

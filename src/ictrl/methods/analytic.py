@@ -54,6 +54,7 @@ class Analytic(FirstTaskLearner):
     """Keeps the regression's weights and half of the inverse R, in double precision."""
 
     settings_type = AnalyticConfig
+    keeps = "one matrix of all features, a row per class"
 
     def build(self, initial: torch.Generator) -> TrainingState:
         d, D = self.settings.network.feature_dim, self.settings.expansion

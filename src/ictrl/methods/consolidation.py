@@ -86,16 +86,12 @@ class ConsolidationLearner(SupervisedLearner[Held | None]):
             terms["penalty"] = self.strength * (self._held.importance * moved.square()).sum()
         return terms
 
-    def trained(self) -> list[nn.Parameter]:
-        """Everything that learns."""
-        return [*self.encoder.parameters(), *self.head.parameters()]
-
     def weights(self) -> Float[Tensor, " p"]:
         """All of them, as a new vector through which gradients pass."""
-        return flat(self.trained())
+        return flat(self.trained)
 
     def shapes(self) -> list[torch.Size]:
-        return [parameter.shape for parameter in self.trained()]
+        return [parameter.shape for parameter in self.trained]
 
     def kept_tensors(self) -> dict[str, Tensor]:
         return {} if self.kept is None else self.kept._asdict()

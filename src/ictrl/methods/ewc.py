@@ -82,7 +82,7 @@ class EWC(ConsolidationLearner):
 
         def add(chosen: Tensor, *sent: Tensor) -> None:
             loss = cross_entropy(self.logits(to_float(source.pixels(chosen, *sent))), rows[chosen])
-            total.add_(flat(torch.autograd.grad(loss, self.trained())).square())
+            total.add_(flat(torch.autograd.grad(loss, self.trained)).square())
 
         with (
             side_stream(self.device),

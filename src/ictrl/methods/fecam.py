@@ -62,6 +62,7 @@ class FeCAM(FirstTaskLearner):
     """Keeps the mean and half the covariance matrix of every class."""
 
     settings_type = FeCAMConfig
+    keeps = "mean and covariance of every class"
 
     def remembered(self, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> dict[str, Tensor]:
         """As in the authors' code, means are of features as they are, and covariances of transformed ones."""

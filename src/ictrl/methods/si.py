@@ -81,7 +81,7 @@ class SI(ConsolidationLearner):
         path = working["path"]
         assert isinstance(path, PathIntegral)
         with torch.no_grad():
-            gradient = flat(parameter.grad for parameter in self.trained() if parameter.grad is not None)
+            gradient = flat(parameter.grad for parameter in self.trained if parameter.grad is not None)
             if self._held is not None:  # what the penalty has in it is not what the task asks for
                 importance, anchor = self._held
                 gradient -= 2 * self.strength * importance * (path.last - anchor)

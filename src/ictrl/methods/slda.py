@@ -45,6 +45,7 @@ class SLDA(FirstTaskLearner):
     """Keeps counts and means of classes and one covariance of all, half a matrix."""
 
     settings_type = SLDAConfig
+    keeps = "class means, one covariance"
 
     def remembered(self, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> dict[str, Tensor]:
         n, seen = len(Z), int(self.kept["counts"].sum()) if self.kept else 0
