@@ -5,7 +5,8 @@ A recipe is a TOML file with a table per dataclass of `config`: `[method]` with 
 another method than its base takes over what both methods have.
 
 Any method runs on any stream of `recipes/streams` without a file: METHOD-STREAM, such as `er-cifar10-5`, is the
-method's own defaults with what the stream says. A file of that name goes before.
+method's own defaults with what the stream says of every method (`[method]`) and of this one (`[methods.er]`). A file of
+that name goes before.
 """
 
 import json
@@ -126,7 +127,9 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
         raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
     if parts := composed(name):
         method, stream = parts
-        table = changed(read_toml(stream, STREAMS, "stream"), {"method": {"name": method}})
+        table = read_toml(stream, STREAMS, "stream")
+        own = table.pop("methods", {}).get(method, {})
+        table = changed(table, {"method": {**own, "name": method}})
         return {**table, "description": f"{table['description']} by {method}"}
     table = read_toml(name, "recipes", "recipe", f" as the base of {heirs[-1]}" if heirs else "")
     if old := renamed(table):
