@@ -137,6 +137,7 @@ def test_what_a_learner_offers() -> None:
         "save_task",
         "load",
         "settings",
+        "keeps",
         "keeps_images",
         "misfit",
     }

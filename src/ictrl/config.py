@@ -50,8 +50,9 @@ class NetworkConfig:
     """side of the (square) images in pixels: 8, 16, 32, 64, 128 or 256; the depth follows from it"""
     channels: int = 3
     """1 for grey images, 3 for colour"""
-    kind: Literal["dcgan", "resnet"] = "dcgan"
-    """the encoder: the paper's, or a residual one, deeper and slower (its decoder remains the paper's)"""
+    kind: Literal["dcgan", "resnet", "resnet18"] = "dcgan"
+    """the encoder: the paper's, a residual one, deeper and slower, or the ResNet-18 of papers on continual learning,
+    whose feature_dim is eight times the width (the decoder remains the paper's)"""
     width: int = 64
     """channels of the layer next to the image; they double from layer to layer, up to eight times this"""
     decoder_width: int | None = None
@@ -62,7 +63,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")
         _require(self.channels >= 1, self, "channels", "at least 1")
-        _require(self.kind in ("dcgan", "resnet"), self, "kind", '"dcgan" or "resnet"')
+        _require(self.kind in ("dcgan", "resnet", "resnet18"), self, "kind", '"dcgan", "resnet" or "resnet18"')
         _require(self.width >= 1, self, "width", "at least 1")
         _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
@@ -114,8 +115,9 @@ class StageConfig:
     directions · samples · old classes · new classes, as the authors have it"""
     learning_rate: float = 1e-4
     """of every optimiser"""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """the learning rate within a task: as it is, or falling to 0 along half a cosine"""
+    schedule: Literal["constant", "cosine", "restarts"] = "constant"
+    """the learning rate within a task: as it is; falling to 0 along half a cosine; or (SGDR) falling to a hundredth, in
+    cycles of 1, 2, 4, … epochs that begin after the warmup"""
     warmup: int = 0
     """epochs at the beginning of a task during which the learning rate rises"""
     ema: float = 10.0
@@ -127,7 +129,8 @@ class StageConfig:
         _require(self.epochs >= self.least_epochs, self, "epochs", f"at least {self.least_epochs}")
         _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
-        _require(self.schedule in ("constant", "cosine"), self, "schedule", '"constant" or "cosine"')
+        known = ("constant", "cosine", "restarts")
+        _require(self.schedule in known, self, "schedule", '"constant", "cosine" or "restarts"')
         _require(self.warmup >= 0, self, "warmup", "at least 0")
         _require(_finite(self.ema) and self.ema >= 0, self, "ema", "at least 0")
 

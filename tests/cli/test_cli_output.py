@@ -45,14 +45,22 @@ def test_a_method_without_moments_has_no_floor_to_be_below(capsys: pytest.Captur
         (
             False,
             True,
-            "Kept: every training image (50 kB), and networks with 1,234 parameters. Keeping them makes ictrl an upper "
-            "bound to compare with, not a method that does without old images.\n",
+            "Kept: 50 kB, training images among it, of 200 kB of images (25.0%), and networks with 1,234 parameters.\n",
+        ),
+        (
+            False,
+            "every",
+            "Kept: every training image (200 kB), and networks with 1,234 parameters. Keeping them makes ictrl an "
+            "upper bound to compare with, not a method that does without old images.\n",
         ),
     ],
 )
-def test_what_is_kept(reencoded: bool, keeps_images: bool, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    results = replace(Results.read(STORED), kept_bytes=50_000, image_bytes=200_000, parameters=1234)
-    print_kept(open_console(), results if reencoded else replace(results, reencoded=None), keeps_images)
+def test_what_is_kept(
+    reencoded: bool, keeps_images: bool | str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = 200_000 if keeps_images == "every" else 50_000
+    results = replace(Results.read(STORED), kept_bytes=kept, image_bytes=200_000, parameters=1234)
+    print_kept(open_console(), results if reencoded else replace(results, reencoded=None), bool(keeps_images))
     assert capsys.readouterr().out == expected
 
 

@@ -18,8 +18,44 @@ METHODS = sorted(LEARNERS)
 TASKS = [pictures([5, -4]), pictures([2, 30])]
 TESTS, TEST_LABELS = pictures([5, -4, 2, 30], each=8, seed=1)
 
+SGD = {
+    "optimiser": {"momentum": 0.9},
+    "stage": {"epochs": 3, "batch": 10, "learning_rate": 0.1, "augmentation": {"mirror": False, "shifts": 0}},
+}
+FIRST = {
+    "optimiser": {"weight_decay": 0.0},
+    "first": {"learning_rate": 0.05, "augmentation": {"mirror": False, "shifts": 0}},
+}
+REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
+
 # what a method needs besides the settings that it shares with i-CTRL
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "adagauss": {
+        **FIRST,
+        "later": {"batch": 20, "learning_rate": 0.02, "augmentation": {"mirror": False, "shifts": 0}},
+        "hidden": 2,
+        "adapter": {"epochs": 20, "batch": 20, "samples": 200},
+    },
+    "slda": FIRST,
+    "fecam": FIRST,
+    "analytic": {**FIRST, "expansion": 48},
+    "lwf": SGD,
+    "er": REHEARSAL,
+    "derpp": REHEARSAL,
+    "agem": REHEARSAL,
+    "cls_er": {**REHEARSAL, "plastic": {"decay": 0.5}, "stable": {"chance": 0.8, "decay": 0.6}},
+    "gdumb": {**SGD, "cutmix": 0.3, "buffer": {"images": 36}},
+    "rainbow": {**REHEARSAL, "cutmix": 0.3, "views": 3},
+    "ewc": SGD,
+    "si": SGD,
+    "icarl": {**SGD, "buffer": {"images": 12}},
+    "eeil": {
+        "optimiser": SGD["optimiser"],
+        "buffer": {"images": 12},
+        "first": SGD["stage"],
+        "later": {**SGD["stage"], "epochs": 2},
+        "balanced": {**SGD["stage"], "epochs": 1},
+    },
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "wide-ictrl": {

@@ -24,10 +24,9 @@ SOURCE = Path(ictrl.__file__).parent
 ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews, Probabilities, TellsUnknown}
 SURE = {Probabilities, TellsUnknown}
 CAN: dict[str, set[type]] = {
+    **{method: set() for method in METHODS},
     "ictrl": ALL - SURE - {Remembers},
     "frozen": ALL - SURE - {Remembers, Reviews},
-    "finetune": set(),
-    "joint": set(),
     "wide": SURE | {Remembers},
     "wide-ictrl": ALL - {KeepsMoments, Reviews},
 }

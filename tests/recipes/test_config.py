@@ -76,7 +76,7 @@ def test_settings_have_defaults_and_cannot_be_changed() -> None:
         (StageConfig, {"epochs": 0}, "Expected epochs to be at least 1 but got 0."),
         (StageConfig, {"batch": 0}, 'Expected batch to be "rule" or at least 1 but got 0.'),
         (GameStageConfig, {"learning_rate": math.nan}, "Expected learning_rate to be above 0 but got nan."),
-        (GameStageConfig, {"schedule": "steps"}, 'Expected schedule to be "constant" or "cosine" but got \'steps\'.'),
+        (GameStageConfig, {"schedule": "steps"}, 'Expected schedule to be "constant", "cosine" or "restarts" but got'),
         (GameStageConfig, {"warmup": -1}, "Expected warmup to be at least 0 but got -1."),
         (GameStageConfig, {"ema": math.inf}, "Expected ema to be at least 0 but got inf."),
         (WeightsConfig, {"gamma_old": -0.5}, "Expected weights.gamma_old to be at least 0 but got -0.5."),

@@ -10,8 +10,9 @@ from support import tiny_recipe
 
 from ictrl import ConfigError, ICTRLConfig, Recipe, load_recipe, recipe_names
 from ictrl.config import METHODS, ClassifierConfig, FrozenConfig
+from ictrl.methods.er import ERConfig
 from ictrl.recipes.legacy import RECIPES
-from ictrl.recipes.reader import read_resolved
+from ictrl.recipes.reader import read_resolved, stream_names
 from ictrl.recipes.tables import beginning, differences, recipe_from_table, recipe_to_table, recipe_with, to_toml
 
 
@@ -160,17 +161,17 @@ def test_mistakes_are_named(text: str, message: str, tmp_path: Path) -> None:
 
 def test_unknown_recipes_name_the_nearest(tmp_path: Path) -> None:
     known = ", ".join(recipe_names())
-    with pytest.raises(ConfigError, match=rf"got 'digit' \(did you mean 'digits'\?\). Known recipes: {known}; or give"):
+    with pytest.raises(ConfigError, match=rf"got 'digit' \(did you mean 'digits'\?\). Known recipes: {known}; any"):
         load_recipe("digit")
     with pytest.raises(ConfigError, match="could not read .*none.toml"):
         load_recipe(tmp_path / "none.toml")
 
 
 def test_a_recipes_old_name_leads_to_its_new_one() -> None:
-    """Unless another recipe has the old name now; and of names that never were in a release, the nearest will do."""
+    """Unless another recipe has the old name now."""
     known = recipe_names()
     assert set(RECIPES.values()) <= set(known)
-    for old, new in {**RECIPES, "wide-digits": "wide-ictrl-digits", "wide-cifar10-5": "wide-ictrl-cifar10-5"}.items():
+    for old, new in RECIPES.items():
         if old not in known:
             with pytest.raises(ConfigError, match=rf"got {old!r} \(did you mean {new!r}\?\)"):
                 load_recipe(old)
@@ -347,3 +348,39 @@ def test_recipes_that_differ_before_do_not(first: dict[str, Any]) -> None:
 
 def test_two_methods_do_not_begin_alike() -> None:
     assert beginning(recipe_with(tiny_recipe(), {"method": {"name": "frozen"}})) != beginning(tiny_recipe())
+
+
+# any method on any stream
+
+
+@pytest.mark.parametrize("stream", stream_names())
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_any_method_runs_on_any_stream_without_a_file(method: str, stream: str) -> None:
+    name = f"{method}-{stream}"
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.method.name == method
+    data, _, tasks = stream.partition("-")
+    assert (recipe.stream.dataset, recipe.stream.tasks) == (data, int(tasks or 5))
+    if name not in recipe_names():
+        assert recipe.description.endswith(f" by {method}")
+        assert recipe.method.network.channels == (3 if "cifar" in stream else 1)
+
+
+def test_what_a_stream_says_of_settings_that_a_method_has_is_taken_over() -> None:
+    recipe: Any = load_recipe("er-digits")
+    assert recipe.method.stage.epochs == 20
+    assert recipe.method.stage.learning_rate == ERConfig().stage.learning_rate  # the method's own
+    assert recipe.method.buffer.images == 100
+
+
+def test_a_file_may_build_on_such_a_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('base = "er-digits"\n[method.buffer]\nimages = 30\n')
+    recipe: Any = load_recipe(tmp_path / "mine.toml")
+    assert recipe.method.name == "er"
+    assert (recipe.method.stage.epochs, recipe.method.buffer.images) == (20, 30)
+
+
+def test_an_unknown_name_says_what_can_be_put_together() -> None:
+    with pytest.raises(ConfigError, match="any method with a stream .*cifar10-5.* as in er-digits"):
+        load_recipe("er-nothing")

@@ -35,6 +35,18 @@ def test_a_warmup_rises_along_the_falling_cosine() -> None:
     assert rates(4, "cosine", warmup=1) == pytest.approx(risen)
 
 
+def test_restarts_are_those_of_torch_after_the_warmup() -> None:
+    optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1e-3)
+    cycles = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimiser, T_0=1, T_mult=2, eta_min=1e-5)
+    expected = []
+    for _ in range(31):  # cycles of 1, 2, 4, 8 and 16 epochs
+        expected.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        cycles.step()
+    assert rates(31, "restarts") == pytest.approx(expected)
+    assert rates(33, "restarts", warmup=2) == pytest.approx([1e-3 / 3, 2e-3 / 3, *expected])
+
+
 @pytest.mark.parametrize("as_tensor", [False, True])
 def test_the_rate_that_is_set_is_the_rate_that_is_used(as_tensor: bool) -> None:
     """Plain gradient descent on a weight of gradient 1 moves by the rate. A recorded step reads it from a tensor."""

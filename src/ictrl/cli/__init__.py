@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, fidelity, migrate, predict, report, review, run, study
+from ictrl.cli import data, draw, fidelity, methods, migrate, predict, report, review, run, study
 from ictrl.cli.unknown_options import check_method, check_names
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -28,7 +28,9 @@ DESCRIPTION = """Learn image classes one task after another, without keeping an 
 Also: --help after any command, --version, and --debug with any command for the traceback of an error.
 """
 
-RunCommands = run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand
+RunCommands = (
+    run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand | methods.MethodsCommand
+)
 UseCommands = predict.PredictCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
@@ -136,6 +138,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("report", report.ReportCommand, report.REPORT_HELP),
         subcommand("data", reduce(or_, data_commands), data.DATA_HELP),
         subcommand("recipes", run.RecipesCommand, run.RECIPES_HELP),
+        subcommand("methods", methods.MethodsCommand, methods.METHODS_HELP),
         subcommand("migrate", migrate.MigrateCommand, migrate.MIGRATE_HELP),
     ]
     command: Command = tyro.cli(reduce(or_, commands), prog="ictrl", description=DESCRIPTION, args=arguments)

@@ -83,7 +83,12 @@ def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
     """Bytes of everything that is kept, compared with those of the images."""
     kept, replaced, name = results.kept_bytes, results.image_bytes, results.recipe.method.name
     networks = f"networks with {results.parameters:,} parameters"
-    if keeps_images:
+    if keeps_images and kept < replaced:
+        console.print(
+            f"Kept: {kept / 1000:,.0f} kB, training images among it, of {replaced / 1000:,.0f} kB of images "
+            f"({kept / replaced:.1%}), and {networks}."
+        )
+    elif keeps_images:
         console.print(
             f"Kept: every training image ({kept / 1000:,.0f} kB), and {networks}. Keeping them makes {name} an upper "
             "bound to compare with, not a method that does without old images."

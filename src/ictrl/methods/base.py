@@ -62,6 +62,8 @@ class Learner(ABC, Generic[Kept]):
     """its settings; their name is the method's"""
     keeps_images: ClassVar[bool] = False
     """whether it keeps training images: such a method is a bound, not an answer"""
+    keeps: ClassVar[str] = "nothing"
+    """what it keeps besides its networks, in a few words"""
     misfit: ClassVar[str] = ""
     """what to do where a file's contents do not fit, if there is something"""
 

@@ -40,6 +40,8 @@ class DrawingLearner(Learner[Kept]):
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
 
+    keeps = "moments of every class"
+
     def __init__(
         self,
         recipe: Recipe | None = None,

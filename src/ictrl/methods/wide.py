@@ -128,6 +128,7 @@ class Wide(WideLearner[WideMemory]):
     """
 
     settings_type = WideConfig
+    keeps = "class means, one covariance"
     misfit = "One saved with an encoder of your own needs it again: load(path, encoder=…)."
 
     def __init__(

@@ -75,6 +75,7 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
     """
 
     settings_type = WideICTRLConfig
+    keeps = "class means, one covariance, moments to draw from"
 
     def build(self, initial: torch.Generator) -> TrainingState:
         network, settings = self.recipe.method.network, self.settings

@@ -6,8 +6,13 @@ from torch import nn
 from ictrl.config import NetworkConfig
 from ictrl.nets.dcgan import Encoder
 from ictrl.nets.resnet import ResNet
+from ictrl.nets.resnet18 import ResNet18
 
-ENCODERS: dict[str, type[Encoder] | type[ResNet]] = {"dcgan": Encoder, "resnet": ResNet}
+ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18]] = {
+    "dcgan": Encoder,
+    "resnet": ResNet,
+    "resnet18": ResNet18,
+}
 
 
 def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None) -> nn.Module:

@@ -3,6 +3,10 @@
 A recipe is a TOML file with a table per dataclass of `config`: `[method]` with the method's name and settings,
 `[stream]`, `[run]`. What it leaves out comes from its `base`, another recipe, or from the defaults; a recipe with
 another method than its base takes over what both methods have.
+
+Any method runs on any stream of `recipes/streams` without a file: METHOD-STREAM, such as `er-cifar10-5`, is the
+method's own defaults with what the stream says of every method (`[method]`) and of this one (`[methods.er]`). A file of
+that name goes before.
 """
 
 import json
@@ -13,15 +17,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ictrl.config import Recipe
+from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
 from ictrl.recipes.legacy import renamed, whole_recipe
 from ictrl.recipes.tables import changed, did_you_mean, recipe_from_table
+
+STREAMS = "recipes/streams"
 
 
 def recipe_names() -> list[str]:
     """Names that `load_recipe` knows, five tasks before ten."""
     return packaged_names("recipes")
+
+
+def stream_names() -> list[str]:
+    """Streams that any method runs on by the name METHOD-STREAM."""
+    return packaged_names(STREAMS)
+
+
+def composed(name: str) -> tuple[str, str] | None:
+    """Method and stream of a name such as er-cifar10-5 that has no file of its own; None of any other name.
+
+    >>> composed("finetune-cifar10-5"), composed("digits")
+    (('finetune', 'cifar10-5'), None)
+    """
+    pairs = ((method, name.removeprefix(f"{method}-")) for method in METHODS if name.startswith(f"{method}-"))
+    return next((pair for pair in pairs if name not in recipe_names() and pair[1] in stream_names()), None)
 
 
 def packaged_names(folder: str) -> list[str]:
@@ -51,7 +72,8 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
         else:
             raise ConfigError(
                 f"Expected a {what}{purpose} but got {name!r}{did_you_mean(name, known)}. "
-                f"Known {folder.rpartition('/')[2]}: {', '.join(known)}; or give the path of a .toml file."
+                f"Known {folder.rpartition('/')[2]}: {', '.join(known)}; {_composable(folder)}or give the path of a "
+                ".toml file."
             )
         return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
@@ -59,6 +81,10 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
         raise ConfigError(f"Expected a {what} file{purpose} but could not read {name}: {reason}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
+
+
+def _composable(folder: str) -> str:
+    return f"any method with a stream ({', '.join(stream_names())}), as in er-digits; " if folder == "recipes" else ""
 
 
 def reached() -> dict[str, dict[str, Any]]:
@@ -77,7 +103,7 @@ def load_recipe(name: str | Path) -> Recipe:
     >>> load_recipe("digits").method.network.image_size
     16
     """
-    packaged = str(name) in recipe_names()
+    packaged = str(name) in recipe_names() or composed(str(name))
     table = {"name": str(name) if packaged else Path(name).stem, **_read_recipe(str(name), ())}
     try:
         return recipe_from_table(table)
@@ -99,6 +125,12 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
     if name in heirs:
         circle = " → ".join([*heirs[heirs.index(name) :], name])
         raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
+    if parts := composed(name):
+        method, stream = parts
+        table = read_toml(stream, STREAMS, "stream")
+        own = table.pop("methods", {}).get(method, {})
+        table = changed(table, {"method": {**own, "name": method}})
+        return {**table, "description": f"{table['description']} by {method}"}
     table = read_toml(name, "recipes", "recipe", f" as the base of {heirs[-1]}" if heirs else "")
     if old := renamed(table):
         names = "; ".join(f"{name} is now {' and '.join(new)}" for name, new in list(old.items())[:3])

@@ -52,9 +52,10 @@ def _draw_curves(axes: Axes, results: Results, others: Mapping[str, Results]) ->
     """Accuracy over the classes seen so far, of this run and of the others."""
     learned, method = _classes_learned(results), results.recipe.method.name
     keeps_images = LEARNERS[method].keeps_images
+    every = keeps_images and results.kept_bytes >= results.image_bytes
     for name, (title, look) in CURVES.items():
         if name in results.scores:
-            title = "from all images, which are kept" if keeps_images else title
+            title = "from all images, which are kept" if every else title
             axes.plot(learned, results.scores[name].seen, look, color=LIGHT[name], label=title)
     for i, (name, other) in enumerate(others.items()):
         colour = LIGHT[method_colour(other.recipe.method.name)]
@@ -65,7 +66,7 @@ def _draw_curves(axes: Axes, results: Results, others: Mapping[str, Results]) ->
     axes.set_ylim(0.0, 1.02)
     axes.set_xlabel("classes learned")
     axes.set_ylabel("accuracy over all of them")
-    kept = "every image kept" if keeps_images else "no old image kept"
+    kept = "every image kept" if every else "some images kept" if keeps_images else "no old image kept"
     axes.set_title(f"{results.recipe.name}: {method}, {results.done} tasks, {kept}", fontsize=11)
     axes.legend(fontsize=9, loc="lower left", borderaxespad=0.5)
 

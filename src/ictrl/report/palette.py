@@ -5,6 +5,8 @@ Charts are drawn in the light colours, which is what a paper wants. On the page 
 variable is found again.
 """
 
+import colorsys
+
 from ictrl.config import METHODS
 
 LIGHT = {
@@ -41,7 +43,18 @@ DARK = {
     "method-4": "#b5cf5a",
     "method-5": "#5cc9cc",
 }
-METHOD_COLOURS = sum(name.startswith("method-") for name in LIGHT)
+METHOD_COLOURS = 24
+GOLDEN = 0.381966  # of the circle: hues that follow one another by it stay apart, however many there are
+
+
+def _hue(i: int, lightness: float) -> str:
+    red, green, blue = colorsys.hls_to_rgb(i * GOLDEN % 1, lightness, 0.55)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+for i in range(sum(name.startswith("method-") for name in LIGHT), METHOD_COLOURS):
+    # alternately lighter and darker, so that neighbours on the circle can be told apart
+    LIGHT[f"method-{i}"], DARK[f"method-{i}"] = _hue(i, 0.28 + 0.08 * (i % 2)), _hue(i, 0.68 + 0.1 * (i % 2))
 
 # the page's own ground is white as letters on a dark shade are, and these stay white at night
 VARIABLES = {"#000000": "var(--ink)"} | {colour: f"var(--{name})" for name, colour in LIGHT.items() if name != "page"}

@@ -56,6 +56,11 @@ class RunRecord:
         return LEARNERS[self.method].keeps_images
 
     @property
+    def keeps_every_image(self) -> bool:
+        """Whether it keeps all of them, as no answer to the problem does."""
+        return self.keeps_images and self.results.kept_bytes >= self.results.image_bytes
+
+    @property
     def keeps_moments(self) -> bool:
         """Whether the method keeps class moments, be there a learner that can be read or not."""
         return issubclass(LEARNERS[self.method], KeepsMoments)

@@ -46,6 +46,15 @@ def adam(
     return torch.optim.Adam(network.parameters(), rate, betas, **on_gpu)
 
 
+def sgd(network: nn.Module, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0) -> torch.optim.SGD:
+    """SGD for a network, such that its step can be recorded on a GPU."""
+    on_gpu: dict[str, Any] = {}
+    rate: float | Tensor = learning_rate
+    if (first := next(network.parameters())).is_cuda:  # one kernel for all parameters, the rate read on the device
+        on_gpu, rate = {"fused": True}, torch.tensor(learning_rate, device=first.device)
+    return torch.optim.SGD(network.parameters(), rate, momentum, weight_decay=weight_decay, **on_gpu)
+
+
 @contextmanager
 def untrained(network: nn.Module) -> Iterator[None]:
     """Within it, gradients pass through the network and leave nothing behind."""

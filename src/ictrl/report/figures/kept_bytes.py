@@ -11,7 +11,9 @@ def kept_bytes(run: RunRecord) -> Figure:
     """Bytes kept besides the networks, and bytes of the training images."""
     kept, images = run.results.kept_bytes, run.results.image_bytes
     what, grows = "kept", "Nothing but labels is kept."
-    if run.keeps_images:
+    if run.keeps_images and not run.keeps_every_image:
+        what, grows = "kept, images included", f"{run.method} keeps some of the training images."
+    elif run.keeps_images:
         what, grows = "kept, images included", f"{run.method} keeps every training image, and grows with each."
     elif run.keeps_moments:
         what, grows = "moments kept", "The moments of a class take no more space however many images it has."

@@ -1,0 +1,88 @@
+"""What methods share that draw old images from a reservoir at every step of a task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from jaxtyping import Int, UInt8
+from torch import Tensor, nn
+
+from ictrl.config import StageConfig
+from ictrl.errors import ConfigError
+from ictrl.memory.buffer import Replayed, ReservoirBuffer, exemplars_from
+from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
+from ictrl.training.loop import TaskHooks
+
+
+@dataclass(frozen=True)
+class BufferConfig:
+    """Images that are kept of old classes, and how many of them a step is shown."""
+
+    images: int = 500
+    """kept at most, of all classes together"""
+    batch: int = 32
+    """drawn for each step"""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise ConfigError(f"Expected buffer.{name} to be at least 1 but got {value}.")
+
+
+@dataclass(frozen=True)
+class RehearsalConfig(SupervisedConfig):
+    """A stage for every task, and a buffer. The defaults are those of the DER++ paper for CIFAR-10."""
+
+    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig("sgd"))
+    stage: StageConfig = field(default_factory=lambda: sgd_stage(epochs=50, batch=32, learning_rate=0.03))
+    """every task"""
+    buffer: BufferConfig = field(default_factory=BufferConfig)
+
+
+class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
+    """Adds the images of every step to a reservoir, and draws from it at every step."""
+
+    keeps_images = True
+    keeps = "some images"
+    keeps_logits: ClassVar[bool] = False
+    """whether logits are kept beside each image"""
+
+    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+        settings: Any = self.settings
+        rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
+        self.resize(classes)
+        buffer = ReservoirBuffer(settings.buffer.images, tuple(X.shape[1:]), classes if self.keeps_logits else 0)
+        buffer = buffer.to(self.device)
+        if self.kept:
+            buffer.load(self.kept)
+        self.train(X, rows, settings.stage, hooks, {"buffer": buffer, **self.working(buffer)})
+        return buffer.tensors()
+
+    def working(self, buffer: ReservoirBuffer) -> Mapping[str, nn.Module]:
+        """What else a task changes."""
+        return {}
+
+    def replayed(self, working: Mapping[str, nn.Module]) -> Replayed:
+        """Images drawn from the buffer for this step."""
+        buffer = working["buffer"]
+        assert isinstance(buffer, ReservoirBuffer)
+        return buffer.draw(self.settings.buffer.batch, self._state.generator)
+
+    def after_step(self, seen: Seen, working: Mapping[str, nn.Module]) -> None:
+        buffer = working["buffer"]
+        assert isinstance(buffer, ReservoirBuffer)
+        buffer.add(seen.pixels, seen.rows, self._state.generator)
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        return self.kept
+
+    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if not labels:
+            return {}
+        images, _ = exemplars_from(tensors, len(labels))
+        expected = {"images", "rows", "seen", *(["logits", "widths"] if self.keeps_logits else [])}
+        if set(tensors) != expected or tensors["seen"].shape != ():
+            raise ValueError(f"the buffer has {sorted(tensors)} and not {sorted(expected)}")
+        if self.keeps_logits and tensors["logits"].shape != (len(images), len(labels)):
+            raise ValueError(f"logits {tuple(tensors['logits'].shape)} for {len(images)} images, {len(labels)} classes")
+        return tensors
