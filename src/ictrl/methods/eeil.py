@@ -31,7 +31,6 @@ from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig, Teac
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
 from ictrl.theory.distillation import soft_targets
 from ictrl.training.loop import TaskHooks
-from ictrl.training.stages import by_stage
 from ictrl.training.state import TrainingState
 
 STAGE = replace(sgd_stage(epochs=40, batch=128, learning_rate=0.1), schedule="cosine")
@@ -91,7 +90,7 @@ class EEIL(ExemplarLearner):
         self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], sizes: list[int], hooks: TaskHooks
     ) -> None:
         settings, classes, both = self.settings, sum(sizes), self.with_exemplars(X, rows)
-        first, second = by_stage(hooks, (settings.later.epochs, settings.balanced.epochs))
+        first, second = hooks.in_turn(settings.later.epochs, settings.balanced.epochs)
         assert second is not None
         tutor = Tutor(self.teacher(), sizes[:-1], torch.zeros(0, dtype=torch.long))
         self.resize(classes)
