@@ -21,7 +21,11 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "commands.md"
 
 SECTIONS = {
-    "The ten digits": [
+    "The demo": [
+        "ictrl run --out runs/letters",
+        "ictrl predict runs/letters new/first.png --unknown 0.05",
+    ],
+    "Ten digits": [
         "ictrl run ictrl-digits --out runs/digits",
         "ictrl evaluate runs/digits",
         "ictrl sample runs/digits --label 3 --n 16 -o three.png",
@@ -47,11 +51,13 @@ SECTIONS = {
     ],
     "Where the time goes": ["ictrl run ictrl-digits --profile --stream.tasks 2 --out runs/profile"],
     "Other methods": [
+        "ictrl methods",
         "ictrl run frozen-digits --out runs/frozen",
         "ictrl run finetune-digits --out runs/finetune",
         "ictrl run joint-digits --out runs/joint",
+        "ictrl run er-digits --out runs/er",
         "ictrl evaluate runs/finetune",
-        "ictrl report runs/digits runs/frozen runs/finetune runs/joint -o methods.html",
+        "ictrl report runs/digits runs/frozen runs/finetune runs/joint runs/er -o methods.html",
     ],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
     "Data and recipes": ["ictrl data list", "ictrl data show ictrl-cifar10-5 --stream.limit 2", "ictrl recipes"],
@@ -62,7 +68,7 @@ SECTIONS = {
         "ictrl review runs/frozen",
         "ictrl run finetune-digits --game.eps-sq 1",
         "ictrl run digit",
-        "ictrl run --later.epochs 0",
+        "ictrl run ictrl-digits --later.epochs 0",
         "ictrl run --stream.tasks 3",
         "ictrl run --out runs/digits",
         "ictrl predict runs/shapes new/nothing.png",

@@ -14,7 +14,7 @@ from ictrl.cli.run import RunCommand
 
 COMMANDS = [
     "run", "resume", "evaluate", "review", "study", "predict", "sample", "walk", "reconstruct", "nearest",
-    "interpolate", "fidelity", "report", "data", "recipes", "migrate",
+    "interpolate", "fidelity", "report", "data", "recipes", "methods", "migrate",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 
@@ -179,8 +179,8 @@ def test_help_shows_the_values_of_the_recipe_that_was_named(capsys: pytest.Captu
             | {"learning-on", "learning-on.self-supervision"},
         ),
         ("frozen-digits", {"network", "game", "first", "first.weights", "memory", "classifier"}),
-        ("finetune-digits", {"network", "first", "later"}),
-        ("joint-digits", {"network", "stage"}),
+        ("finetune-digits", {"network", "optimiser", "first", "later"}),
+        ("joint-digits", {"network", "optimiser", "stage"}),
     ],
 )
 def test_the_options_of_a_run_are_those_of_its_method(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ictrl import EpochReport, Recipe, Results, StreamConfig, load_dataset, load_recipe
+from ictrl.config import METHODS
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import recipe_with
@@ -35,7 +36,9 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
     """
     recipe = recipe_with(load_recipe("ictrl-digits"), QUICK)
     if kind != "ictrl":
-        recipe = recipe_with(recipe, {"method": {"name": kind, **({"stage": STAGE} if kind == "joint" else {})}})
+        own: dict[str, Any] = {"anti_collapse": 0.0} if kind == "adagauss" else {}  # which wants larger batches
+        own |= {"stage": STAGE} if "stage" in METHODS[kind].__dataclass_fields__ else {}
+        recipe = recipe_with(recipe, {"method": {"name": kind, **own}})
     if kind in ("wide", "wide-ictrl"):  # which refuse fewer
         recipe = recipe_with(recipe, {"method": {"trunk": STAGE}, "stream": {"limit": 12}})
     if "tasks" in changes.get("stream", {}):

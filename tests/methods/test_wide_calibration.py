@@ -60,18 +60,20 @@ def test_calibration_is_counted_among_what_is_kept(learner: Wide) -> None:
 
 
 def test_probabilities_are_nearer_to_the_truth_than_without() -> None:
-    """Of pictures that can hardly be told apart, by far more features than there are images."""
+    """Of pictures that can hardly be told apart, by about as many features as there are images."""
     tasks, (tests, labels) = [hardly_seen(task) for task in TASKS], hardly_seen((TESTS, TEST_LABELS))
     found = []
     for held_out in (0.25, 0.0):
-        learner: Any = create_learner(recipe_of("wide", calibration={"held_out": held_out}, reading={"ridge": 0.01}))
+        learner: Any = create_learner(
+            recipe_of("wide", calibration={"held_out": held_out}, reading={"pool": 4, "ridge": 0.01})
+        )
         for task in tasks:
             learner.learn(*task)
         rows = torch.searchsorted(torch.as_tensor(learner.classes_), labels)
         found.append(reliability(learner.predict_proba(tests), rows).ece)
     calibrated, plain = found
-    assert calibrated < 0.15
-    assert calibrated < plain / 2
+    assert calibrated < 0.1
+    assert calibrated < 0.7 * plain
 
 
 def hardly_seen(task: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

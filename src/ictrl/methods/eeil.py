@@ -29,7 +29,7 @@ from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars
 from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig, Teacher, first_of_each
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
-from ictrl.theory.distillation import soft_targets
+from ictrl.theory.soft_targets import soft_targets
 from ictrl.training.loop import TaskHooks
 from ictrl.training.state import TrainingState
 

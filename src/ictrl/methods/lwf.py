@@ -23,7 +23,7 @@ from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
 from ictrl.nets.wrappers import run_in
-from ictrl.theory.distillation import soft_targets
+from ictrl.theory.soft_targets import soft_targets
 from ictrl.training.loop import TaskHooks
 from ictrl.training.replay import frozen_copy
 
