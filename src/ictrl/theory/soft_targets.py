@@ -9,6 +9,7 @@ def soft_targets(logits: Float[Tensor, "n k"], wanted: Float[Tensor, "n k"], tem
 
     T² makes gradients as large as those of cross-entropy, whatever T.
 
+    >>> import torch
     >>> one = torch.tensor([[2.0, 0.0, -1.0]])
     >>> round(float(soft_targets(one, one + 3, 2.0)), 5)
     0.0
