@@ -39,7 +39,7 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "slda": FIRST,
     "fecam": FIRST,
     "analytic": {**FIRST, "expansion": 48},
-    "lwf": SGD,
+    "lwf": {**SGD, "distillation": 1.0},
     "er": REHEARSAL,
     "derpp": REHEARSAL,
     "agem": REHEARSAL,
