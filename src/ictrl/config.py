@@ -35,7 +35,7 @@ def _finite(value: float) -> bool:
 def _require(holds: bool, config: object, name: str, expected: str) -> None:
     if not holds:
         section = type(config).__name__.removesuffix("Config").lower()
-        where = name if section in ("run", "stage", "gamestage") else f"{section}.{name}"
+        where = name if section == "run" or section.endswith("stage") else f"{section}.{name}"
         raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")
 
 

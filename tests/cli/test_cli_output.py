@@ -41,7 +41,7 @@ def test_a_method_without_moments_has_no_floor_to_be_below(capsys: pytest.Captur
             "Kept: 50 kB of moments instead of 200 kB of images (25%), and networks with 1,234 parameters.\n"
             "The moments of a class take the same space however many images it has.\n",
         ),
-        (False, False, "Kept: 50.0 kB, and networks with 1,234 parameters.\n"),
+        (False, False, "Kept: 50.0 kB where the images had 200 kB (25.0%), and networks with 1,234 parameters.\n"),
         (
             False,
             True,

@@ -361,10 +361,11 @@ def test_any_method_runs_on_any_stream_without_a_file(method: str, stream: str) 
     assert recipe.name == name
     assert recipe.method.name == method
     data, _, tasks = stream.partition("-")
-    assert (recipe.stream.dataset, recipe.stream.tasks) == (data, int(tasks or 5))
+    expected = ("folder", 1) if stream == "pictures" else (data, int(tasks or 5))
+    assert (recipe.stream.dataset, recipe.stream.tasks) == expected
     if name not in recipe_names():
         assert recipe.description.endswith(f" by {method}")
-        assert recipe.method.network.channels == (3 if "cifar" in stream else 1)
+        assert recipe.method.network.channels == (1 if stream.startswith(("digits", "mnist")) else 3)
 
 
 def test_what_a_stream_says_of_settings_that_a_method_has_is_taken_over() -> None:

@@ -94,7 +94,10 @@ def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
             "bound to compare with, not a method that does without old images."
         )
     elif results.reencoded is None:
-        console.print(f"Kept: {kept / 1000:,.1f} kB, and {networks}.")
+        console.print(
+            f"Kept: {kept / 1000:,.1f} kB where the images had {replaced / 1000:,.0f} kB ({kept / replaced:.1%}), and "
+            f"{networks}."
+        )
     else:
         console.print(
             f"Kept: {kept / 1000:,.0f} kB of moments instead of {replaced / 1000:,.0f} kB of images "

@@ -24,7 +24,7 @@ def read_digits(stream: StreamConfig, image_size: int, channels: int) -> Dataset
     if stream.root:
         raise InputError(
             f"Expected no stream.root for the embedded digits but got {stream.root}: for pictures of your own take the "
-            "recipe ictrl-pictures, or give --stream.dataset folder as well."
+            "recipe pictures, or give --stream.dataset folder as well."
         )
     from sklearn.datasets import load_digits  # takes a second to import, and only this function needs it
 

@@ -23,7 +23,7 @@ from ictrl.errors import InputError
 LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 
 
-@register_dataset("folder", "your own pictures, one folder per class: ictrl run ictrl-pictures --stream.root FOLDER")
+@register_dataset("folder", "your own pictures, one folder per class: ictrl run pictures --stream.root FOLDER")
 def read_folder(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """Every picture below `stream.root` that can be read; the others are named in the dataset's `skipped`."""
     root = required_root(stream, "a folder of pictures")

@@ -27,7 +27,7 @@ COLOURS = (1, 3)
 Named = tuple[str, NDArray[Any]]
 
 
-@register_dataset("npz", "your own arrays: ictrl run ictrl-pictures --stream.dataset npz --stream.root FILE.npz")
+@register_dataset("npz", "your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz")
 def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """The arrays in the file `stream.root`. Arrays of Python objects are refused: reading them could run code."""
     path = required_root(stream, "an .npz file")

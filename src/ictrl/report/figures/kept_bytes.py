@@ -1,5 +1,6 @@
 """What is kept, against the training images."""
 
+from ictrl.methods.base import LEARNERS
 from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import level_bars
 from ictrl.report.record import RunRecord
@@ -10,7 +11,8 @@ from ictrl.report.words import size
 def kept_bytes(run: RunRecord) -> Figure:
     """Bytes kept besides the networks, and bytes of the training images."""
     kept, images = run.results.kept_bytes, run.results.image_bytes
-    what, grows = "kept", "Nothing but labels is kept."
+    keeps = LEARNERS[run.method].keeps
+    what, grows = "kept", f"{run.method} keeps {keeps}{' but labels' if keeps == 'nothing' else ''}."
     if run.keeps_images and not run.keeps_every_image:
         what, grows = "kept, images included", f"{run.method} keeps some of the training images."
     elif run.keeps_images:
