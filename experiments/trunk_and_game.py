@@ -3,8 +3,8 @@
     python experiments/trunk_and_game.py --seed 11 --out experiments/results/trunk-and-game/seed11.json
 
 In the first task an encoder is trained as a trunk, by the game, by one after the other with the encoder free or held
-by feature distillation, or by both in turns. Then it stands still, and all tasks are read by wide features. On validation
-images of the letters, minutes on a CPU core.
+by feature distillation, or by both in turns. Then it stands still, and all tasks are read by wide features. On
+validation images of the letters, minutes on a CPU core.
 """
 
 import argparse

@@ -42,8 +42,8 @@ def test_list(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "cifar10 10 50,000 10,000 32×32 colour no small photographs of animals and vehicles",
         "letters 20 4,000 1,000 32×32 colour yes capital letters in many fonts and colours, drawn here",
         "cifar100 100 50,000 10,000 32×32 colour no small photographs of a hundred things",
-        "folder your own pictures, one folder per class: ictrl run ictrl-pictures --stream.root FOLDER",
-        "npz your own arrays: ictrl run ictrl-pictures --stream.dataset npz --stream.root FILE.npz",
+        "folder your own pictures, one folder per class: ictrl run pictures --stream.root FOLDER",
+        "npz your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz",
     ]
     assert rows[-1] == f"Looked for in {cache}. `ictrl data download NAME` fetches what is not there."
 

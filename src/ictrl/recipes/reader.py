@@ -129,6 +129,7 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
         method, stream = parts
         table = read_toml(stream, STREAMS, "stream")
         own = table.pop("methods", {}).get(method, {})
+        table["method"] = {"name": "", **table.get("method", {})}  # of no method: what this one lacks is left out
         table = changed(table, {"method": {**own, "name": method}})
         return {**table, "description": f"{table['description']} by {method}"}
     table = read_toml(name, "recipes", "recipe", f" as the base of {heirs[-1]}" if heirs else "")
