@@ -104,7 +104,7 @@ def test_every_method_runs_to_its_end_and_says_so(recipe: str, ran: Callable[[st
     networks = f"and networks with {results.parameters:,} parameters."
     kept = results.kept_bytes / 1000
     expected = {
-        "finetune-digits": f"Kept: 0.1 kB, {networks}",
+        "finetune-digits": f"Kept: 0.1 kB where the images had 8 kB (1.0%), {networks}",
         "joint-digits": f"Kept: every training image ({kept:.0f} kB), {networks} Keeping them makes joint an upper "
         "bound to compare with, not a method that does without old images.",
     }
