@@ -22,7 +22,5 @@ def test_digits_are_as_listed_and_need_nothing() -> None:
 
 
 def test_a_root_for_the_embedded_digits_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="Expected no stream.root for the embedded digits .* the recipe pictures"
-    ):
+    with pytest.raises(InputError, match="Expected no stream.root for the embedded digits .* the recipe pictures"):
         load_dataset(StreamConfig(dataset="digits", root=str(tmp_path)), image_size=8, channels=1)
