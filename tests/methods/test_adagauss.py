@@ -143,4 +143,5 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
 
 
 def test_without_the_term_against_collapse_any_batch_will_do() -> None:
-    recipe_with(recipe_of("adagauss"), {"method": {"anti_collapse": 0.0, "later": {"batch": 2}}})
+    recipe: Any = recipe_with(recipe_of("adagauss"), {"method": {"anti_collapse": 0.0, "later": {"batch": 2}}})
+    assert recipe.method.later.batch == 2
