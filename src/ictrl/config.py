@@ -59,6 +59,8 @@ class NetworkConfig:
     """the same for the decoder; None: as wide as the encoder. The authors' decoder (512-256-128) has 128"""
     feature_dim: int = 128
     """d, the number of features"""
+    initialisation: Literal["own", "torch"] = "own"
+    """how the encoder's convolutions begin: as the kind of network has it, or uniform within ±1/√fan-in as in PyTorch"""
 
     def __post_init__(self) -> None:
         _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")
@@ -67,6 +69,7 @@ class NetworkConfig:
         _require(self.width >= 1, self, "width", "at least 1")
         _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
+        _require(self.initialisation in ("own", "torch"), self, "initialisation", '"own" or "torch"')
 
 
 # Stages of training

@@ -133,6 +133,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "name",
         "description",
         "method.network.kind",
+        "method.network.initialisation",
         "method.network.decoder_width",
         "method.first.warmup",
         "method.later.augmentation.rotations",

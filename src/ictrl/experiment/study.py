@@ -12,6 +12,12 @@ A study is a TOML file:
     settings.method.later.weights.lambda_new = 3.0      # what this line changes besides; it may have its own recipe
     paper = { last = 0.6, average = 0.7 }               # what the paper reports for it, if anything
 
+    [[lines]]                                           # six lines: {…} is replaced by each of the values in turn
+    label = "er on {stream}, {images} images"
+    recipe = "er-{stream}"
+    settings.method.buffer.images = "{images}"
+    each = { stream = ["mnist-5", "cifar10-5"], images = [200, 500, 2000] }
+
 Its folder has a run folder for each line and seed and the table. A study that was stopped goes on where it was; runs
 that begin alike share their first task, which changes none of their results.
 """
@@ -20,7 +26,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +115,7 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
     if not isinstance(entries, list) or not entries:
         raise ConfigError("Expected at least one [[lines]].")
     lines = []
-    for entry in entries:
+    for entry in chain.from_iterable(map(_filled_in, entries)):
         _only(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
         label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
         if not isinstance(label, str) or not _slug(label):
@@ -138,6 +144,35 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
         if line.recipe == other.recipe and set(line.seeds) & set(other.seeds):
             raise ConfigError(f"Expected lines that differ but {line.label!r} and {other.label!r} are the same.")
     return Study(path.stem, str(table.get("description", "")), tuple(lines))
+
+
+def _filled_in(entry: Any) -> list[Any]:
+    """The lines that one entry stands for: one for each combination of the values that `each` gives.
+
+    >>> [line["label"] for line in _filled_in({"label": "{a} {b}", "each": {"a": [1, 2], "b": ["x", "y"]}})]
+    ['1 x', '1 y', '2 x', '2 y']
+    """
+    if not isinstance(entry, dict) or "each" not in entry:
+        return [entry]
+    each = entry["each"]
+    if not isinstance(each, dict) or not each or not all(isinstance(values, list) and values for values in each.values()):
+        raise ConfigError(f"Expected each to name lists of values, as in {{ images = [200, 500] }}, but got {each!r}.")
+    rest = {key: value for key, value in entry.items() if key != "each"}
+    return [_replaced(rest, dict(zip(each, values))) for values in product(*each.values())]
+
+
+def _replaced(item: Any, values: dict[str, Any]) -> Any:
+    """An entry with values in the place of their names; a text that is nothing but one becomes the value itself."""
+    if isinstance(item, dict):
+        return {key: _replaced(value, values) for key, value in item.items()}
+    if not isinstance(item, str):
+        return item
+    alone = item.removeprefix("{").removesuffix("}")
+    if item == f"{{{alone}}}" and alone in values:
+        return values[alone]
+    for name, value in values.items():
+        item = item.replace(f"{{{name}}}", str(value))
+    return item
 
 
 def _only(table: object, known: set[str], where: str) -> None:

@@ -102,8 +102,9 @@ class ReservoirBuffer(nn.Module):
         self.rows[places] = rows
         if self.logits is not None and logits is not None:
             self.logits[places] = logits.detach().float()
-            self.widths[places] = logits.shape[1]
-        self.rows[-1], self.widths[-1] = EMPTY, 0
+            self.widths[places] = torch.full_like(places, logits.shape[1])
+        self.rows[-1].fill_(EMPTY)  # assigning a number copies it from the host, which cannot be recorded
+        self.widths[-1].zero_()
         self.seen += n
 
     def draw(self, n: int, generator: torch.Generator) -> Replayed:

@@ -151,7 +151,7 @@ class CLSER(RehearsalLearner):
         stable = self.averages["stable"]
         with exact_float32():
             logits = [self.said_by(stable, to_float(part.to(self.device))) for part in X.split(CHUNK)]
-        return self.by_label(torch.cat(logits).log_softmax(1))
+        return self.posteriors(torch.cat(logits))
 
 
 def better(one: Float[Tensor, "n k"], other: Float[Tensor, "n k"], rows: Tensor) -> Float[Tensor, "n k"]:

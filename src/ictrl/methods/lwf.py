@@ -6,8 +6,8 @@ No old image is used: new images stand in for old ones (Li and Hoiem, *Learning 
 class-incremental setting, where tasks have to be told apart as well, this is not enough: nothing says that an image of
 an old class is not of a new one, and the head's new rows win.
 
-Settings: T = 2 is the paper's; λ = 3 and SGD (0.01, weight decay 5e-4, 50 epochs, 32 images in a step, crops and
-mirror) are those of the DER++ authors' library for CIFAR-10.
+Settings: T = 2 is the paper's; λ = 0.75 (they write 3, without the factor T²) and SGD (0.01, weight decay 5e-4, 50
+epochs, 32 images in a step, crops and mirror) are those of the DER++ authors' library for CIFAR-10.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class LwFConfig(SupervisedConfig):
     optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig("sgd", weight_decay=5e-4))
     stage: StageConfig = field(default_factory=lambda: sgd_stage(epochs=50, batch=32, learning_rate=0.01))
     """every task"""
-    distillation: float = 3.0
+    distillation: float = 0.75
     """λ, weight of what the network of before says"""
     temperature: float = 2.0
     """T, by which logits are divided before they are compared"""

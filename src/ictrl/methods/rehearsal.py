@@ -37,6 +37,14 @@ class RehearsalConfig(SupervisedConfig):
     stage: StageConfig = field(default_factory=lambda: sgd_stage(epochs=50, batch=32, learning_rate=0.03))
     """every task"""
     buffer: BufferConfig = field(default_factory=BufferConfig)
+    head_rows: int = 0
+    """rows of the head from the first task on, those of classes yet to come too, which then learn that no image so far is
+    of theirs; the DER++ authors have all. 0: the head grows, since nobody may know how many will come"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.head_rows < 0:
+            raise ConfigError(f"Expected head_rows to be at least 0 but got {self.head_rows}.")
 
 
 class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
@@ -51,7 +59,8 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
         settings: Any = self.settings
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
         self.resize(classes)
-        buffer = ReservoirBuffer(settings.buffer.images, tuple(X.shape[1:]), classes if self.keeps_logits else 0)
+        width = self.head_size(classes) if self.keeps_logits else 0
+        buffer = ReservoirBuffer(settings.buffer.images, tuple(X.shape[1:]), width)
         buffer = buffer.to(self.device)
         if self.kept:
             buffer.load(self.kept)
@@ -83,6 +92,7 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
         expected = {"images", "rows", "seen", *(["logits", "widths"] if self.keeps_logits else [])}
         if set(tensors) != expected or tensors["seen"].shape != ():
             raise ValueError(f"the buffer has {sorted(tensors)} and not {sorted(expected)}")
-        if self.keeps_logits and tensors["logits"].shape != (len(images), len(labels)):
-            raise ValueError(f"logits {tuple(tensors['logits'].shape)} for {len(images)} images, {len(labels)} classes")
+        expected_logits = (len(images), self.head_size(len(labels)))
+        if self.keeps_logits and tensors["logits"].shape != expected_logits:
+            raise ValueError(f"logits {tuple(tensors['logits'].shape)} and not {expected_logits}")
         return tensors

@@ -168,10 +168,14 @@ class SupervisedLearner(Learner[Kept]):
         return TrainingState(networks, {"network": optimiser}, generator)
 
     def resize(self, classes: int) -> None:
-        """A head of so many rows: those it has, and new ones drawn at random; and a new optimiser for both."""
+        """A head for so many classes: the rows it has, and new ones drawn at random; and a new optimiser for both."""
         generator = self._state.generator
-        grown = self.head.grown(classes, generator)  # type: ignore[operator]
+        grown = self.head.grown(self.head_size(classes), generator)  # type: ignore[operator]
         self._state = self._with_head(self.encoder, grown, generator)
+
+    def head_size(self, classes: int) -> int:
+        """Rows of the head once there are so many classes: as many, or all from the start where settings name them."""
+        return max(classes, getattr(self.settings, "head_rows", 0))
 
     def rows_of(self, y: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """The head's rows of new classes: labels ascending, behind those of the old ones."""
@@ -226,7 +230,11 @@ class SupervisedLearner(Learner[Kept]):
         """Log-posteriors."""
         with torch.no_grad(), exact_float32():
             logits = self.head(self.encode(X))
-        return self.by_label(logits.log_softmax(1))
+        return self.posteriors(logits)
+
+    def posteriors(self, logits: Float[Tensor, "n rows"]) -> Float[Tensor, "n k"]:
+        """Logarithms, of the classes learned so far; rows of the head for classes yet to come are left out."""
+        return self.by_label(logits[:, : len(self.labels)].log_softmax(1))
 
     def by_label(self, scores: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
         """Columns in the order of learning, put into that of ascending labels."""

@@ -116,6 +116,14 @@ def initialise(network: nn.Module, generator: torch.Generator | None) -> None:
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
+def initialise_uniformly(network: nn.Module, generator: torch.Generator | None) -> None:
+    """PyTorch's own: convolutions uniform within ±1/√fan-in."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            bound = (module.in_channels * module.kernel_size[0] * module.kernel_size[1]) ** -0.5
+            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+
+
 @contextmanager
 def exact_float32() -> Iterator[None]:
     """float32 means float32: a GPU's convolutions and products do not shorten it to TF32. Restored afterwards."""

@@ -5,8 +5,8 @@ A recipe is a TOML file with a table per dataclass of `config`: `[method]` with 
 another method than its base takes over what both methods have.
 
 Any method runs on any stream of `recipes/streams` without a file: METHOD-STREAM, such as `er-cifar10-5`, is the
-method's own defaults with what the stream says of every method (`[method]`) and of this one (`[methods.er]`). A file of
-that name goes before.
+method's own defaults with what the stream says of every method (`[method]`) and of this one (`[methods.er]`). What
+several streams say lies in `streams/shared`, and each names it as its `base`. A file of that name goes before.
 """
 
 import json
@@ -20,9 +20,10 @@ from typing import Any
 from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
 from ictrl.recipes.legacy import renamed, whole_recipe
-from ictrl.recipes.tables import changed, did_you_mean, recipe_from_table
+from ictrl.recipes.tables import changed, did_you_mean, merged, recipe_from_table
 
 STREAMS = "recipes/streams"
+SHARED = "recipes/streams/shared"
 
 
 def recipe_names() -> list[str]:
@@ -127,7 +128,7 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
         raise ConfigError(f"Expected a base that needs no other in the end but got a circle, {circle}: leave one out.")
     if parts := composed(name):
         method, stream = parts
-        table = read_toml(stream, STREAMS, "stream")
+        table = _read_stream(read_toml(stream, STREAMS, "stream"))
         own = table.pop("methods", {}).get(method, {})
         table["method"] = {"name": "", **table.get("method", {})}  # of no method: what this one lacks is left out
         table = changed(table, {"method": {**own, "name": method}})
@@ -148,3 +149,9 @@ def _read_recipe(name: str, heirs: tuple[str, ...]) -> dict[str, Any]:
         base = os.path.normpath(Path(name).parent / base)  # from where the file lies, not from where the user stands
     inherited = _read_recipe(base, (*heirs, name))
     return changed({key: value for key, value in inherited.items() if key not in ("name", "description")}, table)
+
+
+def _read_stream(table: dict[str, Any]) -> dict[str, Any]:
+    """A stream's tables over those of its base."""
+    base = table.pop("base", None)
+    return table if base is None else merged(_read_stream(read_toml(base, SHARED, "base of a stream")), table)

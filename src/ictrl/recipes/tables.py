@@ -105,7 +105,7 @@ def changed(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
         name = new.get("name")
         if isinstance(name, str) and name in METHODS and name != old.get("name", Recipe().method.name):
             base = {**base, "method": _known(METHODS[name](), old)}
-    return _merged(base, table)
+    return merged(base, table)
 
 
 def _known(config: Any, table: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def _known(config: Any, table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+def merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     """The table over its base, key by key where both have a table."""
     pairs = {key: (base[key], value) for key, value in table.items() if key in base}
-    tables = {key: _merged(*pair) for key, pair in pairs.items() if all(isinstance(item, dict) for item in pair)}
+    tables = {key: merged(*pair) for key, pair in pairs.items() if all(isinstance(item, dict) for item in pair)}
     return {**base, **table, **tables}
 
 

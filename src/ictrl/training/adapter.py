@@ -19,6 +19,7 @@ from ictrl.nets.layers import exact_float32
 from ictrl.nets.mlp import mlp
 from ictrl.theory.collapse import anti_collapse
 from ictrl.theory.statistics import ClassStatistics, spectrum
+from ictrl.training.graphs import Captured, side_stream
 from ictrl.training.loader import Batches
 from ictrl.training.players import sgd
 from ictrl.training.schedule import learning_rate, set_learning_rate
@@ -62,18 +63,23 @@ def train_adapter(
     optimiser = sgd(adapter, config.learning_rate, MOMENTUM, WEIGHT_DECAY)
     optimiser.register_step_pre_hook(clip_gradients)
     batches = Batches(n, config.batch, generator, before.device)
-    with exact_float32():
+
+    def step(rows: Tensor) -> None:
+        moved = adapter(before[rows])
+        loss = mse_loss(moved, now[rows])
+        if collapse:
+            loss = loss + collapse * anti_collapse(moved)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    device = before.device
+    with side_stream(device), exact_float32(), Captured(step, generator, device) as captured:
         for epoch in range(1, config.epochs + 1):
             set_learning_rate(optimiser, learning_rate(config.learning_rate, epoch, config.epochs, "cosine", 0))
             batches.shuffle()
             for rows in batches.rows:
-                moved = adapter(before[rows])
-                loss = mse_loss(moved, now[rows])
-                if collapse:
-                    loss = loss + collapse * anti_collapse(moved)
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
+                captured(rows)
     return adapter.requires_grad_(False)
 
 
