@@ -57,7 +57,7 @@ def carry_out(
     def ended(item: Planned, result: Callable[[], None]) -> None:
         try:
             result()
-        except (UserError, NonFiniteError) as error:
+        except Exception as error:  # of whatever kind: the others have nothing to do with it
             failures[item.folder.name] = error
             failed(item, error)
         else:
@@ -73,10 +73,17 @@ def carry_out(
     if not todo:
         write_atomically(out / "table.md", (table(study, results_of(planned)) + "\n").encode())
     if failures:
-        reasons = " ".join(f"{name}: {error}" for name, error in failures.items())
+        reasons = " ".join(f"{name}: {told(error)}" for name, error in failures.items())
         raise InputError(
             f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not. {reasons}"
         )
+
+
+def told(error: Exception) -> str:
+    """An error in one line; of one that nobody foresaw also what it is."""
+    foreseen = isinstance(error, UserError | NonFiniteError)
+    line = " ".join(str(error).split())
+    return line if foreseen else f"{type(error).__name__}: {line}"
 
 
 def check_planned(planned: list[Planned]) -> None:
