@@ -33,9 +33,7 @@ def exactly(method: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_step_is_recorded_and_does_what_the_plain_one_does(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_step_is_recorded_and_does_what_the_plain_one_does(method: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         recorded = learned(method, recorded=True, **exactly(method))
     assert not [record.message for record in caplog.records if "recorded" in record.message]

@@ -155,7 +155,11 @@ def _filled_in(entry: Any) -> list[Any]:
     if not isinstance(entry, dict) or "each" not in entry:
         return [entry]
     each = entry["each"]
-    if not isinstance(each, dict) or not each or not all(isinstance(values, list) and values for values in each.values()):
+    if (
+        not isinstance(each, dict)
+        or not each
+        or not all(isinstance(values, list) and values for values in each.values())
+    ):
         raise ConfigError(f"Expected each to name lists of values, as in {{ images = [200, 500] }}, but got {each!r}.")
     rest = {key: value for key, value in entry.items() if key != "each"}
     return [_replaced(rest, dict(zip(each, values))) for values in product(*each.values())]
