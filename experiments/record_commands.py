@@ -58,6 +58,7 @@ SECTIONS = {
         "ictrl run er-digits --out runs/er",
         "ictrl evaluate runs/finetune",
         "ictrl report runs/digits runs/frozen runs/finetune runs/joint runs/er -o methods.html",
+        "ictrl compare er-digits slda-digits --out runs/both",
     ],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
     "Data and recipes": ["ictrl data list", "ictrl data show ictrl-cifar10-5 --stream.limit 2", "ictrl recipes"],
@@ -78,6 +79,7 @@ SECTIONS = {
         "ictrl resume runs/none",
         "ictrl report runs/digits runs/digits",
         "ictrl study nothing",
+        "ictrl compare er-digits slda-letters",
     ],
     "Help": ["ictrl --help", "ictrl resume --help"],
 }

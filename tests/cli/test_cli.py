@@ -13,7 +13,7 @@ from ictrl.cli import main, parse
 from ictrl.cli.run import RunCommand
 
 COMMANDS = [
-    "run", "resume", "evaluate", "review", "study", "predict", "sample", "walk", "reconstruct", "nearest",
+    "run", "resume", "evaluate", "review", "compare", "study", "predict", "sample", "walk", "reconstruct", "nearest",
     "interpolate", "fidelity", "report", "data", "recipes", "methods", "migrate",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]

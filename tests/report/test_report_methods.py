@@ -10,6 +10,7 @@ from page_parser import PROTOCOLS, Page, check_numbers
 from ictrl import InputError
 from ictrl.report import write_report
 from ictrl.report.figures.compared_accuracies import dashes
+from ictrl.report.groups import grouped
 from ictrl.report.palette import DARK, LIGHT, method_colour
 from ictrl.report.record import read_runs
 
@@ -74,7 +75,7 @@ def test_a_method_has_one_colour_and_its_runs_differ_in_dashes(
     stripes: dict[str, Path], run: Path, odd_run: Path
 ) -> None:
     records = read_runs([run, stripes["finetune"], odd_run, stripes["ictrl"], stripes["joint"]])
-    assert [dash for _, dash in dashes(records)] == [0, 0, 1, 2, 0]
+    assert [dash for _, dash in dashes(grouped(records))] == [0, 0, 1, 2, 0]
     colours = {method_colour(record.method) for record in records}
     assert len(colours) == 3
     assert colours <= LIGHT.keys()

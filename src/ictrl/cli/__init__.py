@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import data, draw, fidelity, methods, migrate, predict, report, review, run, study
-from ictrl.cli.unknown_options import check_method, check_names
+from ictrl.cli import compare, data, draw, fidelity, methods, migrate, predict, report, review, run, study
+from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
 
@@ -33,7 +33,7 @@ RunCommands = (
 )
 UseCommands = predict.PredictCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
-LongCommands = review.ReviewCommand | study.StudyCommand | fidelity.FidelityCommand
+LongCommands = review.ReviewCommand | compare.CompareCommand | study.StudyCommand | fidelity.FidelityCommand
 Command = RunCommands | LongCommands | UseCommands | draw.DrawCommands | DataCommands
 
 
@@ -107,6 +107,8 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
     recipe = load_recipe(run_name)
     if arguments[:1] == ["run"]:
         check_method(arguments, run_name, recipe.method)
+    if arguments[:1] == ["compare"]:
+        check_stream_alone(arguments)
     generic: Any = run.RunCommand
     run_command = generic[type(recipe.method)]  # its options are those of the method
     download_help = data.download_help() if "download" in arguments else data.DOWNLOAD_HELP
@@ -127,6 +129,9 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("resume", run.ResumeCommand, run.RESUME_HELP),
         subcommand("evaluate", run.EvaluateCommand, run.EVALUATE_HELP),
         subcommand("review", review.ReviewCommand, review.REVIEW_HELP),
+        subcommand(
+            "compare", compare.CompareCommand, compare.COMPARE_HELP, default=compare.CompareCommand.of(arguments)
+        ),
         subcommand("study", study.StudyCommand, study.STUDY_HELP),
         subcommand("predict", predict.PredictCommand, predict.PREDICT_HELP),
         subcommand("sample", draw.SampleCommand, draw.SAMPLE_HELP),

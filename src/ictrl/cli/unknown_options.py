@@ -42,6 +42,21 @@ def check_method(arguments: Sequence[str], recipe: str, method: MethodConfig) ->
             )
 
 
+def check_stream_alone(arguments: Sequence[str]) -> None:
+    """Refuse options of `ictrl compare` that are settings of a method: recipes of several methods share none."""
+    for typed, setting, _ in _settings(arguments):
+        if any(setting in _names(config()) for config in METHODS.values()):
+            raise ConfigError(
+                f"Expected options of the stream, which hold for all recipes, but {typed} is a method's: write it into "
+                'a recipe file with base = "…" and compare that.'
+            )
+
+
+def typed_settings(arguments: Sequence[str]) -> list[str]:
+    """The settings that options on the command line name."""
+    return [setting for _, setting, _ in _settings(arguments)]
+
+
 def _settings(arguments: Sequence[str]) -> list[tuple[str, str, bool]]:
     """Every option as it was typed, the setting that it names, and whether it switches that off: --memory.no-…"""
     found = []

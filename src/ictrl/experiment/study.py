@@ -57,6 +57,8 @@ class Study:
     name: str
     description: str
     lines: tuple[Line, ...]
+    columns: tuple[str, ...] = ()
+    """of its table; by default those that the paper's tables ask for"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
     for entry in chain.from_iterable(map(_filled_in, entries)):
         _only(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
         label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
-        if not isinstance(label, str) or not _slug(label):
+        if not isinstance(label, str) or not slug(label):
             raise ConfigError(f"Expected every line to have a label but got {label!r}.")
         if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
             raise ConfigError(f"Expected seeds to be a list of whole numbers but got {seeds!r}.")
@@ -137,7 +139,7 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
                 )
             recipe = recipe_with(recipe, settings)
         lines.append(Line(label, recipe, tuple(seeds), entry.get("paper", {})))
-    twice = [slug for slug, count in Counter(_slug(line.label) for line in lines).items() if count > 1]
+    twice = [slug for slug, count in Counter(slug(line.label) for line in lines).items() if count > 1]
     if twice:
         raise ConfigError(f"Expected labels that name different folders but {twice[0]} comes twice.")
     for line, other in combinations(lines, 2):
@@ -203,11 +205,11 @@ def plan(
                 named = Path(recipe.stream.root or "")
                 inside = Path(root).resolve() / ("" if named.is_absolute() else named)
                 recipe = replace(recipe, stream=replace(recipe.stream, root=str(inside)))
-            planned.append(Planned(line, seed, out / f"{_slug(line.label)}-seed{seed}", recipe))
+            planned.append(Planned(line, seed, out / f"{slug(line.label)}-seed{seed}", recipe))
     return planned
 
 
-def _slug(label: str) -> str:
+def slug(label: str) -> str:
     """The label as a folder's name."""
     plain = label.replace("λ", "lambda").replace("γ", "gamma").replace("%", " percent")
     return re.sub(r"[^a-z0-9.]+", "-", plain.lower()).strip("-.")

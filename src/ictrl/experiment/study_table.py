@@ -9,6 +9,7 @@ from pathlib import Path
 from ictrl.experiment.results import Results
 from ictrl.experiment.study import Line, Planned, Study
 from ictrl.files import make_folder, write_atomically
+from ictrl.methods.base import LEARNERS
 from ictrl.theory.metrics import Scores
 
 
@@ -53,6 +54,11 @@ def _replay(line: Line, runs: list[Results]) -> str:
     return f"{statistics.mean(shares):.0%}" if shares else ""
 
 
+def _forgetting(line: Line, runs: list[Results]) -> str:
+    lost = statistics.mean(results.memory.forgetting for results in runs)
+    return f"{round(lost, 3) + 0.0:.3f}"  # never -0.000
+
+
 def _added(line: Line, runs: list[Results]) -> str:
     both = [(results.memory.last, results.frozen.last) for results in runs if results.frozen is not None]
     return f"{100 * statistics.mean(memory - frozen for memory, frozen in both):+.1f}" if both else ""
@@ -71,15 +77,21 @@ COLUMNS: dict[str, Callable[[Line, list[Results]], str]] = {
     "learning": lambda line, runs: f"{statistics.mean(results.seconds['learn'] for results in runs):.0f} s",
     "seeds": lambda line, runs: ", ".join(str(results.seed) for results in runs),
 }
-"""What a table can say of a line and its runs."""
+"""What the table of a study says of a line and its runs."""
+FURTHER: dict[str, Callable[[Line, list[Results]], str]] = {
+    "forgetting": _forgetting,
+    "keeps": lambda line, runs: LEARNERS[line.recipe.method.name].keeps,
+}
+"""What it can say besides, where the study asks for it."""
 
 
-def table(study: Study, results: dict[str, list[Results]], columns: Sequence[str] = tuple(COLUMNS)) -> str:
+def table(study: Study, results: dict[str, list[Results]], columns: Sequence[str] = ()) -> str:
     """Last ± deviation / average accuracy, of the lines that have results, as Markdown."""
+    columns, cells = columns or study.columns or tuple(COLUMNS), COLUMNS | FURTHER
     rows = [list(columns), ["---"] * len(columns)]
     for line in study.lines:
         if runs := results.get(line.label, []):
-            rows.append([COLUMNS[column](line, runs) for column in columns])
+            rows.append([cells[column](line, runs) for column in columns])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

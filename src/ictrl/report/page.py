@@ -139,9 +139,12 @@ def render(pages: list[RunPage], comparison: Shown) -> str:
     template = _template()
     protocols = [name for name in PROTOCOLS if any(name in page.run.results.scores for page in pages)]
     floors = [name for name in FLOORS if any(name in page.run.results.scores for page in pages)]
+    recipes = not all(page.run.name.startswith(page.run.recipe.name) for page in pages)  # a column that says more
     for most in (*CLASSES_SHOWN, 0):
         limited = [page.limited(most) for page in pages]
-        html = template.render(pages=limited, comparison=comparison, protocols=protocols, floors=floors)
+        html = template.render(
+            pages=limited, comparison=comparison, protocols=protocols, floors=floors, recipes=recipes
+        )
         if len(html.encode()) <= LARGEST:
             return html
     raise InputError(

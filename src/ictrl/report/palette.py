@@ -5,8 +5,6 @@ Charts are drawn in the light colours, which is what a paper wants. On the page 
 variable is found again.
 """
 
-import colorsys
-
 from ictrl.config import METHODS
 
 LIGHT = {
@@ -23,7 +21,7 @@ LIGHT = {
     "method-1": "#1465a2",
     "method-2": "#a8324a",
     "method-3": "#2b7a3d",
-    "method-4": "#4d6b00",
+    "method-4": "#d42975",
     "method-5": "#00767a",
 }
 DARK = {
@@ -40,21 +38,37 @@ DARK = {
     "method-1": "#6cb6ee",
     "method-2": "#f08ba0",
     "method-3": "#79c98a",
-    "method-4": "#b5cf5a",
+    "method-4": "#e15e8e",
     "method-5": "#5cc9cc",
 }
-METHOD_COLOURS = 24
-GOLDEN = 0.381966  # of the circle: hues that follow one another by it stay apart, however many there are
-
-
-def _hue(i: int, lightness: float) -> str:
-    red, green, blue = colorsys.hls_to_rgb(i * GOLDEN % 1, lightness, 0.55)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-
-
-for i in range(sum(name.startswith("method-") for name in LIGHT), METHOD_COLOURS):
-    # alternately lighter and darker, so that neighbours on the circle can be told apart
-    LIGHT[f"method-{i}"], DARK[f"method-{i}"] = _hue(i, 0.28 + 0.08 * (i % 2)), _hue(i, 0.68 + 0.1 * (i % 2))
+FURTHER = (
+    ("#321b8b", "#786cfe"),
+    ("#660a3c", "#fb2c9c"),
+    ("#4f4022", "#a08142"),
+    ("#cb11b0", "#a9719b"),
+    ("#72009d", "#c452fd"),
+    ("#0c466f", "#378ccf"),
+    ("#6c4d60", "#fbbae2"),
+    ("#06390a", "#349f3a"),
+    ("#db2a36", "#da5351"),
+    ("#055c3e", "#86f9c4"),
+    ("#ad5890", "#ff6bcf"),
+    ("#511900", "#f3743f"),
+    ("#8946fb", "#9781da"),
+    ("#7f5c1d", "#f2ca8d"),
+    ("#053be0", "#b4c5e5"),
+    ("#86281d", "#c37d71"),
+    ("#9f1b9a", "#ca66c3"),
+    ("#433049", "#e078ff"),
+)
+"""Colours of further methods, in light and in dark. Each was chosen as far as it can be, in OKLab, from all before it
+and from `reencoded`, `untrained` and `ink`, with a contrast of at least 4.5 to the page."""
+for light, dark in FURTHER:
+    name = f"method-{sum(name.startswith('method-') for name in LIGHT)}"
+    LIGHT[name], DARK[name] = light, dark
+METHOD_COLOURS = sum(name.startswith("method-") for name in LIGHT)
+SHAPES = ("o", "s", "^", "D", "v", "P", "X")
+"""Of the dots of a method's curve, for who cannot tell the colours."""
 
 # the page's own ground is white as letters on a dark shade are, and these stay white at night
 VARIABLES = {"#000000": "var(--ink)"} | {colour: f"var(--{name})" for name, colour in LIGHT.items() if name != "page"}
@@ -67,3 +81,8 @@ def method_colour(method: str) -> str:
     False
     """
     return f"method-{list(METHODS).index(method) % METHOD_COLOURS}"
+
+
+def method_shape(method: str) -> str:
+    """The shape of the dots of a method's curve, by matplotlib's name for it; the same on every page."""
+    return SHAPES[list(METHODS).index(method) % len(SHAPES)]

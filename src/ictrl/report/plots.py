@@ -4,6 +4,7 @@ They return matplotlib's own figure, to which more can be added. A chart that is
 `house_style.canvas`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ SHADE = (37, 115, 181)  # of maps, over whatever lies behind: white on paper, da
 WIDEST = 118  # points beside a map, at most, for the names of its rows
 DARK_ENOUGH = 0.75  # from this shade on, letters must be white
 BAR = 46  # points that a lying bar and its name take
+LINE, SMALL_LETTER, LONGEST_ROW = 21, 6.6, 24  # points of a bar that has its name before it, of a letter; letters
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Curve:
     """a dot at each point"""
     faint: bool = False
     """one of many, without an entry in the legend"""
+    shape: str = "o"
+    """of its dots, as matplotlib calls it"""
 
 
 def line_chart(
@@ -59,10 +63,11 @@ def line_chart(
     y_label: str,
     y_range: tuple[Number, Number] | None = None,
     x_names: Mapping[Number, str] | None = None,
+    height: Number = 210,
 ) -> Drawing:
     """The curves, with a legend below; `x_names` are the places to be named on the horizontal axis."""
     names = [curve.name for curve in curves if not curve.faint]
-    drawing, axes = canvas_with_legend(210, names)
+    drawing, axes = canvas_with_legend(height, names)
     lines = []
     for curve in curves:
         look: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "alpha": 0.45} if curve.faint else {}
@@ -70,7 +75,7 @@ def line_chart(
             *zip(*curve.points),
             color=LIGHT[curve.colour],
             linestyle=DASHES[curve.dash],
-            marker="o" if curve.mark else "",
+            marker=curve.shape if curve.mark else "",
             gid=tooltip(curve.name),
             clip_on=False,  # a dot on the edge is a whole dot
             **look,
@@ -123,6 +128,42 @@ def level_bars(rows: Sequence[tuple[str, Number, str, str]]) -> Drawing:
         axes.text(longest, BAR * i + 13, words, ha="right", weight=700)
         seen = max(length, longest * 1.5 / WIDTH)  # something is to be seen even of next to nothing
         axes.barh(BAR * i + 28, seen, height=16, color=LIGHT[colour])
+    return drawing
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lying bar with its name before it and words behind it."""
+
+    name: str
+    value: Number
+    words: str
+    colour: str
+    """its name in the palette"""
+
+
+def row_bars(rows: Sequence[Row], *, tenfold: bool = False) -> Drawing:
+    """Many lying bars on one scale, a line each; with `tenfold`, on one of powers of ten, which the grid marks."""
+    names = [short(row.name, LONGEST_ROW) for row in rows]
+    left, behind = (12 + SMALL_LETTER * max(map(len, words)) for words in (names, [row.words for row in rows]))
+    field, height = WIDTH - left - RIGHT, LINE * len(rows)
+    ends = [math.log10(row.value) if tenfold else row.value for row in rows]
+    low = math.floor(min(ends) - 0.1) if tenfold else min(0, *ends)
+    grid = [*range(int(low), int(max(ends)) + 1)] if tenfold else [0]
+    point = (max(*grid, *ends) - low or 1) / (field - behind)  # in units of the scale
+    drawing, axes = canvas(height, left=left, below=0)
+    axes.set_axis_off()
+    axes.set(xlim=(0, field), ylim=(height, 0))  # in points
+    axes.vlines([(line - low) / point for line in grid], 0, height, color=LIGHT["rule"], linewidth=1, zorder=0)
+    zero = (grid[0] - low) / point
+    text: dict[str, Any] = {"size": 11, "va": "center_baseline"}
+    for i, (row, name, end) in enumerate(zip(rows, names, ends)):
+        y, x = LINE * (i + 0.5), (end - low) / point
+        width = x - zero if abs(x - zero) > 1.5 else 1.5  # something is to be seen even of next to nothing
+        bar = axes.barh(y, width, left=zero, height=13, color=LIGHT[row.colour])
+        bar[0].set_gid(tooltip(f"{row.name}: {row.words}"))
+        axes.text(-6, y, name, ha="right", **text)
+        axes.text(max(x, zero) + 6, y, row.words, **text)
     return drawing
 
 
