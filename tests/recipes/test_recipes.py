@@ -179,6 +179,8 @@ def tiny(recipe: Recipe, root: Path) -> Recipe:
         value = getattr(method, field.name)
         if isinstance(value, StageConfig):
             changes[field.name] = replace(value, epochs=1, batch=20 if field.name == "first" else value.batch)
+        if isinstance(value, ReadingConfig):
+            changes[field.name] = replace(value, stage_pools=(), reduction="none")  # there is one stage
         if isinstance(value, MemoryConfig):
             changes[field.name] = replace(value, samples=2)
     return replace(

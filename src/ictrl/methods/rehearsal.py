@@ -38,8 +38,8 @@ class RehearsalConfig(SupervisedConfig):
     """every task"""
     buffer: BufferConfig = field(default_factory=BufferConfig)
     head_rows: int = 0
-    """rows of the head from the first task on, those of classes yet to come too, which then learn that no image so far is
-    of theirs; the DER++ authors have all. 0: the head grows, since nobody may know how many will come"""
+    """rows of the head from the first task on, those of classes yet to come included, which learn that no image so far
+    is of theirs; the DER++ authors have all. 0: the head grows, since nobody may know how many will come"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
