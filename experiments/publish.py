@@ -37,6 +37,7 @@ README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
 REACHED = ROOT / "src" / "ictrl" / "recipes" / "reached.json"
 EXPERIMENTS = ROOT / "docs" / "experiments.md"
+RIVALS = ("rivals", "references")  # studies with a page of their own, docs/rivals.md
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 HEAD = [
     "| recipe | memory | reencoded | untrained floor | frozen floor | forgetting, memory | kept | learning |",
@@ -140,7 +141,15 @@ def page() -> str:
     ]
     small = "The ten digits that scikit-learn carries, and twenty letters drawn by fonts, in five tasks."
     digits = ["", "## digits", "", small, "", digits_table()]
-    return "\n".join([*parts, *digits, *sections(chosen_by=False), *reviews(RESULTS / "review")]) + "\n"
+    others = [*sections(chosen_by=False), *rivals(), *reviews(RESULTS / "review")]
+    return "\n".join([*parts, *digits, *others]) + "\n"
+
+
+def rivals() -> list[str]:
+    """Where the studies are that have a page of their own, if any of them has results."""
+    if not any(read_published(RESULTS / name) for name in RIVALS):
+        return []
+    return ["", "## rivals", "", f"{load_study('rivals').description}: [Methods side by side](rivals.md)."]
 
 
 def experiments() -> str:
@@ -186,8 +195,9 @@ def experiments() -> str:
 def sections(chosen_by: bool) -> list[str]:
     """The tables of the studies that settings were chosen by, or of the others."""
     parts = []
-    for study, folder in choosing() if chosen_by else [(load_study(name), RESULTS / name) for name in study_names()]:
-        found = read_published(folder) if folder.exists() else {}
+    here = [name for name in study_names() if name not in RIVALS]
+    for study, folder in choosing() if chosen_by else [(load_study(name), RESULTS / name) for name in here]:
+        found = read_published(folder)
         if not found:
             continue
         if not chosen_by:
@@ -323,9 +333,8 @@ def mean_and_deviation(values: list[float]) -> str:
 def reached() -> dict[str, Any]:
     """What `ictrl recipes` says of every recipe that was measured on test images as it is."""
     runs = digits_runs()
-    for name in ("table1", "cifar100", "best", "authors"):
-        for found in read_published(RESULTS / name).values() if (RESULTS / name).exists() else ():
-            runs[found[0].recipe.name] = found
+    for name in ("table1", "cifar100", "best", "authors", "rivals"):
+        runs |= as_they_are(load_study(name), RESULTS / name)
     return {
         name: {
             "seeds": sorted(results.seed for results in found),
@@ -340,6 +349,13 @@ def reached() -> dict[str, Any]:
         }
         for name, found in sorted(runs.items())
     }
+
+
+def as_they_are(study: Study, folder: Path) -> dict[str, list[Results]]:
+    """By recipe, the published runs of the lines that change nothing in theirs."""
+    found = read_published(folder)
+    lines = [line for line in study.lines if line.label in found]
+    return {line.recipe.name: found[line.label] for line in lines if line.recipe == load_recipe(line.recipe.name)}
 
 
 def with_tables(readme: str) -> str:

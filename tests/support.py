@@ -1,5 +1,6 @@
 """Small things that many tests share: a tiny recipe, striped pictures, the command line as a function."""
 
+import importlib.util
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from ictrl.memory.store import Gaussians, Memory, form_class_memory
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, to_float
 from ictrl.training.players import Players
+
+ROOT = Path(__file__).parent.parent
+"""The repository."""
 
 NO_DISTILLATION = WeightsConfig(lambda_new=10.0)
 """Weights of later tasks by the paper's method alone."""
@@ -124,3 +128,14 @@ def call(*arguments: str | Path) -> int:
 
 # folders may have any name but those with a slash
 CLASS_NAMES = ["<script>alert(1)<", "R&D \"quoted\" 'too'", "a class with a rather long name", "plain"]
+
+
+def script(name: str) -> Any:
+    """A module that lies in no package: a file of `experiments`, or `benchmarks/speed.py`."""
+    folder = ROOT / ("benchmarks" if name == "speed" else "experiments")
+    spec = importlib.util.spec_from_file_location(f"script_{name}", folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

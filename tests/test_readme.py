@@ -1,17 +1,15 @@
 """The README says what is true: its code runs, its commands do what they say, its figures come from files."""
 
-import importlib.util
 import json
 import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from support import call
+from support import ROOT, call, script
 
 import ictrl
 from ictrl.config import StageConfig
@@ -20,7 +18,6 @@ from ictrl.experiment.study_table import read_published
 from ictrl.recipes.reader import load_recipe, reached
 from ictrl.recipes.tables import recipe_to_table, recipe_with
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -111,16 +108,6 @@ def test_the_commands_that_are_named_exist() -> None:
     assert len(named) >= 5
     for name in named:
         assert call(name, "--help") == 0
-
-
-def script(name: str) -> Any:
-    folder = ROOT / ("benchmarks" if name == "speed" else "experiments")
-    spec = importlib.util.spec_from_file_location(f"script_{name}", folder / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_tables_are_those_of_the_results_files() -> None:

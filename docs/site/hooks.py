@@ -20,7 +20,7 @@ log = logging.getLogger("mkdocs.hooks")
 
 DOCS = Path(__file__).parent.parent
 LISTING = "results/index.md"
-GENERATED = {"results.md", "experiments.md", "speed.md", "commands.md", "wide.md", "tried.md", LISTING}
+GENERATED = {"results.md", "experiments.md", "speed.md", "commands.md", "wide.md", "tried.md", "rivals.md", LISTING}
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 FOLDER = re.compile(r"\]\(results(?:/([\w-]+))?/?\)")
 ACCURACY = re.compile(r"(?<![\d.])[01]\.\d{3}(?!\d)")

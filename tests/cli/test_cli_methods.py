@@ -27,6 +27,12 @@ def test_what_a_method_reached_is_its_best_published_figure() -> None:
     assert found["ictrl"].endswith("(ictrl-cifar10-5)")
 
 
+def test_a_recipe_without_a_file_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = {"er-cifar10-5": {"memory": {"last": 0.5}}, "er-mnist-5": {"memory": {"last": 0.9}}}
+    monkeypatch.setattr("ictrl.cli.methods.reached", lambda: measured)
+    assert best_recipes() == {"er": "0.500 (er-cifar10-5)"}
+
+
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("methods", "--help") == 0
     assert "ictrl run er-digits" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from ictrl.cli.output import open_console
 from ictrl.methods.base import LEARNERS
-from ictrl.recipes.reader import load_recipe, reached, recipe_names
+from ictrl.recipes.reader import load_recipe, reached
 
 METHODS_HELP = """List every method: what it does, what it keeps, and what it reached here.
 
@@ -53,9 +53,8 @@ def kept(method: str) -> str:
 def best_recipes() -> dict[str, str]:
     """Of each method, the best figure on the bench and the recipe that reached it."""
     found: dict[str, tuple[float, str]] = {}
-    measured = reached()
-    for name in recipe_names():
-        if name.endswith(BENCH) and "memory" in measured.get(name, {}):
-            method, last = load_recipe(name).method.name, measured[name]["memory"]["last"]
+    for name, scores in reached().items():
+        if name.endswith(BENCH) and "memory" in scores:
+            method, last = load_recipe(name).method.name, scores["memory"]["last"]
             found[method] = max(found.get(method, (0.0, "")), (last, name))
     return {method: f"{last:.3f} ({name})" for method, (last, name) in found.items()}
