@@ -81,7 +81,14 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
     planned = plan(study, tmp_path)
     assert study.description
     assert len({item.folder for item in planned}) == len(planned)
-    if name not in ("precision", "methods-digits", "best", "other-data", "rivals", "references"):  # questions of our own
+    if name not in (
+        "precision",
+        "methods-digits",
+        "best",
+        "other-data",
+        "rivals",
+        "references",
+    ):  # questions of our own
         theirs = ("paper-", "authors-")
         papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith(theirs)]
         assert papers, "what the paper reports stands beside the paper's recipe or the authors'"
