@@ -14,6 +14,7 @@ REACHES = (5, 9, 15, 24, 36, 50, 66)  # points from a dot to its label
 CLEAR = 4  # points around it
 DIRECTIONS = 16
 ROUNDS = 4
+STEPS = 12  # points of a line between a dot and its words
 
 Point = tuple[float, float]
 
@@ -72,4 +73,12 @@ def _covered(
     for other, its in others:
         wide, high = width + other.half[0] - abs(x - its.middle[0]), height + other.half[1] - abs(y - its.middle[1])
         cost += 10 + wide * high if wide > 0 and high > 0 else 0.0
+        cost += 4 * (_crossed(place, other, its) + _crossed(its, label, place))
     return cost + 6 * sum(abs(x - a) < width + CLEAR and abs(y - b) < height + CLEAR for a, b in obstacles)
+
+
+def _crossed(leader: Place, label: Label, place: Place) -> int:
+    """At how many of some points the line from a dot to its words runs through other words."""
+    (x, y), (width, height), (a, b) = place.middle, label.half, leader.dot
+    along = [(a + (leader.middle[0] - a) * t / STEPS, b + (leader.middle[1] - b) * t / STEPS) for t in range(STEPS)]
+    return sum(abs(x - c) < width and abs(y - d) < height for c, d in along)

@@ -129,7 +129,7 @@ def stream_part(stream: str, found: Found, figures: Mapping[str, dict[str, float
         parts += [*stream_table(rows, figures), "", *(why_old_classes_are_lost(rows) if stream == DRAWN else [])]
         parts.append(conditions([results for row in rows for results in row.runs]))
     if missing:
-        parts += ["", f"Not run yet: {'; '.join(missing)}."]
+        parts += ["", f"No results yet: {'; '.join(missing)}."]
     return parts
 
 

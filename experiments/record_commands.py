@@ -1,10 +1,13 @@
 """Records what every command prints, for docs/commands.md.
 
     make docs                        or: python experiments/record_commands.py
+    python experiments/record_commands.py --only "ictrl methods" "ictrl recipes"
 
 The commands are run in an empty folder, one after another, as a user would; what they print is written down as it is.
+With --only, those that need no other are recorded again and take the place of what the page has of them.
 """
 
+import argparse
 import math
 import os
 import random
@@ -152,7 +155,25 @@ def record(command: str, folder: Path) -> str:
     return f"```\n$ {command}{code}\n{done.stdout.rstrip()}\n```\n"
 
 
+def record_again(commands: list[str]) -> None:
+    """Commands that need nothing of what others leave behind, in their places on the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        draw_folders(Path(name))
+        for command in commands:
+            before, found, after = page.partition(f"```\n$ {command}\n")
+            if not found:
+                raise SystemExit(f"Expected a command of {PAGE.name} but got {command!r}.")
+            page = before + record(command, Path(name)).replace(name, ".") + after.partition("\n```\n")[2]
+    PAGE.write_text(page, encoding="utf-8")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", help="commands to record again, word for word as the page has them")
+    if only := parser.parse_args().only:
+        record_again(only)
+        return
     page = [INTRODUCTION]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -56,7 +56,7 @@ def compared(
     missing = [line.label for line in lines if line.label not in found]
     return [
         *([*HEAD, *done, ""] if done else []),
-        *([f"Not run yet: {'; '.join(missing)}.", ""] if missing else []),
+        *([f"No results yet: {'; '.join(missing)}.", ""] if missing else []),
     ]
 
 

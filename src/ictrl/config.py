@@ -60,7 +60,7 @@ class NetworkConfig:
     feature_dim: int = 128
     """d, the number of features"""
     initialisation: Literal["own", "torch"] = "own"
-    """how the encoder's convolutions begin: as this kind of network does, or uniform within ±1/√fan-in, as PyTorch's do"""
+    """how the encoder's convolutions begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
 
     def __post_init__(self) -> None:
         _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")

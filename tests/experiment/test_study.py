@@ -140,6 +140,9 @@ def test_there_are_studies_that_chose_settings() -> None:
             "'a' and 'b' are the same",
         ),
         ("settings = 3\n[[lines]]\nlabel = 'a'\nrecipe = 'digits'", "settings to be a table"),
+        ("[[lines]]\nlabel = '{a}'\nrecipe = 'digits'\neach = 3", "each to name lists of values"),
+        ("[[lines]]\nlabel = '{a}'\nrecipe = 'digits'\neach = { a = [] }", "each to name lists of values"),
+        ("[[lines]]\nlabel = 'one'\nrecipe = 'digits'\neach = { a = [1, 2] }", "one comes twice"),
         ("[[lines", "Expected TOML"),
     ],
 )
@@ -148,6 +151,19 @@ def test_a_wrong_study_is_refused_by_name(text: str, message: str, tmp_path: Pat
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_study(path)
+
+
+def test_one_entry_stands_for_many_lines(tmp_path: Path) -> None:
+    path = tmp_path / "many.toml"
+    path.write_text(
+        "[[lines]]\nlabel = '{method} with {images} images'\nrecipe = '{method}-digits'\n"
+        "settings.method.buffer.images = '{images}'\neach = { method = ['er', 'icarl'], images = [20, 50] }\n"
+    )
+    lines = load_study(path).lines
+    assert [line.label for line in lines] == [f"{m} with {n} images" for m in ("er", "icarl") for n in (20, 50)]
+    assert [line.recipe.method.name for line in lines] == ["er", "er", "icarl", "icarl"]
+    recipes: list[Any] = [line.recipe for line in lines]
+    assert [recipe.method.buffer.images for recipe in recipes] == [20, 50, 20, 50]  # numbers, not texts
 
 
 def test_an_unknown_study_names_those_there_are() -> None:

@@ -98,6 +98,21 @@ def test_several_runs_at_once_give_the_same_and_one_that_fails_holds_up_no_other
     assert found[0] == found[1]
 
 
+def test_an_error_that_nobody_foresaw_holds_up_no_other_either(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(recipe: Any, out: Path, **more: Any) -> Any:
+        if out.name == "lambda-3-seed0":
+            raise RuntimeError("out of\nmemory")
+        return run(recipe, out, **more)
+
+    monkeypatch.setattr("ictrl.experiment.study_workers.run", breaks)
+    planned = plan(study, tmp_path / "out", seeds=[0])
+    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
+        carry_out(study, planned, tmp_path / "out")
+    assert [item.finished for item in planned] == [False, True]
+
+
 def test_several_at_once_wait_for_a_first_task_alone_and_stop_in_the_midst_of_theirs(
     study: Study, tmp_path: Path
 ) -> None:

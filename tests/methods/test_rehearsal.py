@@ -1,16 +1,17 @@
 """er and derpp: what a step pays for, what is kept, and that old classes survive by it."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from method_support import TASKS, TEST_LABELS, TESTS, learner_of, recipe_of
+from method_support import TASKS, TEST_LABELS, TESTS, everything, learner_of, recipe_of, same
 from support import pictures
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ictrl import ConfigError, create_learner
+from ictrl import ConfigError, create_learner, load_learner
 from ictrl.memory.buffer import ReservoirBuffer
 from ictrl.methods.derpp import DERPP
 from ictrl.methods.er import ER
@@ -93,6 +94,29 @@ def test_derpp_keeps_the_logits_of_before_the_step() -> None:
     assert not later["logits"][old][:, 2:].any()
 
 
+@pytest.mark.parametrize("method", ["er", "derpp", "agem", "cls_er", "rainbow"])
+def test_a_head_may_have_all_rows_from_the_start(method: str, tmp_path: Path) -> None:
+    learner = learner_of(method, 1, head_rows=4)
+    assert len(next(learner.head.parameters())) == 4  # type: ignore[attr-defined]
+    scores = learner.scores(TESTS)
+    assert scores.shape == (len(TESTS), 2)  # of the classes learned so far alone
+    assert torch.allclose(scores.exp().sum(1), torch.ones(len(TESTS)), atol=1e-5)
+    learner.save(tmp_path / "one.safetensors")
+    again = load_learner(tmp_path / "one.safetensors")
+    assert torch.equal(again.scores(TESTS), scores)
+    assert same(everything(again.learn(*TASKS[1])), everything(learner.learn(*TASKS[1])))
+    assert again.scores(TESTS).shape == (len(TESTS), 4)
+
+
+def test_with_all_rows_from_the_start_derpp_keeps_what_was_said_of_classes_to_come() -> None:
+    kept = learner_of("derpp", 2, head_rows=5).kept_tensors()
+    assert kept["logits"].shape == (12, 5)
+    assert kept["widths"].tolist() == [5] * 12
+    first = kept["rows"] < 2  # images of the first task
+    assert bool(first.any())
+    assert bool(kept["logits"][first][:, 2:].any())
+
+
 def test_with_an_empty_buffer_the_first_step_is_cross_entropy_alone() -> None:
     learner = create_learner(recipe_of("derpp"))
     learner.resize(2)
@@ -108,6 +132,7 @@ def test_with_an_empty_buffer_the_first_step_is_cross_entropy_alone() -> None:
         ("er", {"buffer": {"images": 0}}, "Expected buffer.images to be at least 1 but got 0"),
         ("er", {"buffer": {"batch": 0}}, "Expected buffer.batch to be at least 1 but got 0"),
         ("er", {"stage": {"batch": "rule"}}, 'Expected stage.batch to be a number but got "rule"'),
+        ("er", {"head_rows": -1}, "Expected head_rows to be at least 0 but got -1"),
         ("derpp", {"alpha": -1.0}, "Expected alpha to be at least 0 but got -1.0"),
         ("derpp", {"optimiser": {"momentum": 1.0}}, "Expected optimiser.momentum to be at least 0 and below 1"),
         ("derpp", {"optimiser": {"weight_decay": -1.0}}, "Expected optimiser.weight_decay to be at least 0"),

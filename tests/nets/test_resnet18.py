@@ -1,5 +1,7 @@
 """ResNet-18 has the shape that papers on continual learning report, at every size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,3 +106,18 @@ def test_recipes_choose_it_by_name() -> None:
 def test_other_sizes_are_refused(side: int) -> None:
     with pytest.raises(ConfigError, match=f"Expected image_size to be one of .* but got {side}"):
         ResNet18(side, 1, 4, 32)
+
+
+@pytest.mark.parametrize("kind", ["dcgan", "resnet", "resnet18"])
+def test_convolutions_may_begin_as_those_of_pytorch_do(kind: str) -> None:
+    config = NetworkConfig(kind=kind, width=16, feature_dim=128, initialisation="torch")  # type: ignore[arg-type]
+    encoder = encoder_of(config, torch.Generator().manual_seed(0))
+    weights = [module.weight.detach() for module in encoder.modules() if isinstance(module, nn.Conv2d)]
+    assert weights
+    for weight in weights:
+        bound = weight[0].numel() ** -0.5
+        assert float(weight.abs().max()) <= bound
+        assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.15)
+    own = encoder_of(replace(config, initialisation="own"), torch.Generator().manual_seed(0))
+    first = next(module.weight for module in own.modules() if isinstance(module, nn.Conv2d))
+    assert not torch.equal(first, weights[0])

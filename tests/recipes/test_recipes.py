@@ -23,6 +23,7 @@ from ictrl.config import (
     StreamConfig,
     WeightsConfig,
 )
+from ictrl.methods.wide_reading import ReadingConfig
 
 # dataset, channels, r, k and tasks as in the paper's "Implementation Details"
 PAPER = {
@@ -180,7 +181,7 @@ def tiny(recipe: Recipe, root: Path) -> Recipe:
         if isinstance(value, StageConfig):
             changes[field.name] = replace(value, epochs=1, batch=20 if field.name == "first" else value.batch)
         if isinstance(value, ReadingConfig):
-            changes[field.name] = replace(value, stage_pools=(), reduction="none")  # there is one stage
+            changes[field.name] = replace(value, stage_pools=(), reduction="none", sizes=(512,))  # there is one stage
         if isinstance(value, MemoryConfig):
             changes[field.name] = replace(value, samples=2)
     return replace(
