@@ -15,7 +15,7 @@ from ictrl.errors import InputError
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
-from ictrl.experiment.study_workers import carry_out
+from ictrl.experiment.study_workers import carry_out, told
 
 Jobs = Annotated[
     int,
@@ -78,7 +78,7 @@ def do_all(
                     jobs=jobs,
                     listener=bars.of_run,
                     finished=done,
-                    failed=lambda item, error: ended(item, f"failed ({str(error).rstrip('.')})"),
+                    failed=lambda item, error: ended(item, f"failed ({told(error).rstrip('.')})"),
                     glance=bars.of_all,
                     stop=stop,
                 )
