@@ -13,12 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ictrl.errors import ConfigError
-from ictrl.nets.dcgan import IMAGE_SIZES
 from ictrl.nets.layers import Convolution, normalise
-
-MOST_STAGES, LARGEST = 4, 32  # the side that the first stage works at, at most
-BLOCKS = 2  # in a stage
+from ictrl.nets.residual import MOST_STAGES, initialise_he, stages_of, stem_stride, through
 
 
 class Block(nn.Module):
@@ -45,32 +41,14 @@ class ResNet(nn.Module):
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        if image_size not in IMAGE_SIZES:
-            raise ConfigError(
-                f"Expected image_size to be one of {IMAGE_SIZES} but got {image_size}: resize the images."
-            )
-        stride = max(1, image_size // LARGEST)
+        stride = stem_stride(image_size)
         stages = min(MOST_STAGES, (image_size // stride).bit_length() - 2)  # 32 -> 4, 8 -> 2
         self.stem = Convolution(channels, width, stride, stride, kernel=2 * stride + 1)
         self.norm = nn.BatchNorm2d(width)
-        parts, below = [], width
-        for i in range(stages):
-            above = width * 2**i
-            blocks = [Block(below if not b else above, above, 2 if i and not b else 1) for b in range(BLOCKS)]
-            parts.append(nn.Sequential(*blocks))
-            below = above
-        self.parts = nn.ModuleList(parts)
-        self.last = nn.Parameter(torch.empty(feature_dim, below))
-        self._initialise(generator)
-
-    def _initialise(self, generator: torch.Generator | None) -> None:
-        """He's: convolutions from N(0, 2 / fan-out)."""
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                fan = module.out_channels * module.kernel_size[0] ** 2
-                nn.init.normal_(module.weight, 0.0, (2 / fan) ** 0.5, generator=generator)
+        self.parts = stages_of(Block, width, stages)
+        self.last = nn.Parameter(torch.empty(feature_dim, width * 2 ** (stages - 1)))
+        initialise_he(self, generator)
         nn.init.normal_(self.last, 0.0, self.last.shape[1] ** -0.5, generator=generator)
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         return self.from_stages(self.stages(X))
@@ -82,8 +60,4 @@ class ResNet(nn.Module):
     def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
         """The activations after each stage, the last of them 4×4."""
         a = normalise(self.stem(X.contiguous(memory_format=torch.channels_last)), self.norm, 0.0)
-        found = []
-        for part in self.parts:
-            a = part(a)
-            found.append(a)
-        return found
+        return through(self.parts, a)

@@ -15,11 +15,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
-from ictrl.nets.dcgan import IMAGE_SIZES
 from ictrl.nets.layers import Convolution, normalise
+from ictrl.nets.residual import MOST_STAGES, initialise_he, stages_of, stem_stride, through
 
-STAGES, BLOCKS = 4, 2
-LARGEST = 32  # the side that the first stage works at, at most
 NO_RELU = 1.0  # the slope below 0 that leaves numbers as they are
 
 
@@ -56,35 +54,16 @@ class ResNet18(nn.Module):
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        if image_size not in IMAGE_SIZES:
-            raise ConfigError(
-                f"Expected image_size to be one of {IMAGE_SIZES} but got {image_size}: resize the images."
-            )
-        last = width * 2 ** (STAGES - 1)
+        stride, last = stem_stride(image_size), width * 2 ** (MOST_STAGES - 1)
         if feature_dim != last:
             raise ConfigError(
                 f"Expected network.feature_dim to be eight times network.width ({width}) with resnet18, which has no "
                 f"layer after pooling, but got {feature_dim}: set network.feature_dim to {last}, or network.kind to "
                 '"resnet", which has one.'
             )
-        stride = max(1, image_size // LARGEST)
         self.stem = _Normed(channels, width, stride, kernel=2 * stride + 1)
-        parts, below = [], width
-        for i in range(STAGES):
-            above = width * 2**i
-            blocks = [BasicBlock(below if not b else above, above, 2 if i and not b else 1) for b in range(BLOCKS)]
-            parts.append(nn.Sequential(*blocks))
-            below = above
-        self.parts = nn.ModuleList(parts)
-        self._initialise(generator)
-
-    def _initialise(self, generator: torch.Generator | None) -> None:
-        """He's: convolutions from N(0, 2 / fan-out)."""
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                fan = module.out_channels * module.kernel_size[0] ** 2
-                nn.init.normal_(module.weight, 0.0, (2 / fan) ** 0.5, generator=generator)
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.parts = stages_of(BasicBlock, width, MOST_STAGES)
+        initialise_he(self, generator)
 
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         return self.stages(X)[-1].mean((2, 3))
@@ -92,8 +71,4 @@ class ResNet18(nn.Module):
     def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
         """The activations after each of the four stages."""
         a = self.stem(X.contiguous(memory_format=torch.channels_last), slope=0.0)
-        found = []
-        for part in self.parts:
-            a = part(a)
-            found.append(a)
-        return found
+        return through(self.parts, a)
