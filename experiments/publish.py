@@ -22,6 +22,7 @@ from typing import Any
 from ictrl import Recipe, Results, load_recipe, run
 from ictrl.experiment.study import Study, load_study, study_names
 from ictrl.experiment.study_table import COLUMNS, mean_scores, read_published, table
+from ictrl.methods.base import LEARNERS
 from ictrl.methods.capabilities import Draws
 from ictrl.recipes.legacy import whole_recipe
 from ictrl.recipes.reader import by_number
@@ -107,9 +108,24 @@ def readme_table() -> str:
     note = (
         f"Last/average accuracy, test images, mean of seeds 0 to 2 (CIFAR-100: one). {first.device}, torch "
         f"{first.versions['torch']}; {sizes} M parameters; recipes `best-…`, the last row `ictrl-cifar10-5`. Later "
-        "tasks add: points over frozen. Deviations, and every figure's file: [all results](docs/results.md)."
+        f"tasks add: points over frozen. {best_rivals()} [All results](docs/results.md)."
     )
     return "\n".join([rows, "", note])
+
+
+def best_rivals() -> str:
+    """The best of other papers' methods on CIFAR-10 in five tasks: without images, and with 2,000."""
+    found = read_published(RESULTS / "rivals")
+    last = {label: statistics.mean(results.memory.last for results in runs) for label, runs in found.items()}
+    best = {}
+    for images in ("", ", 2000 images"):
+        labels = [f"cifar10-5, {name}{images}" for name in LEARNERS if LEARNERS[name].keeps_images == bool(images)]
+        best[images] = max((last[label], label.split(", ")[1]) for label in labels if label in last)
+    (without, first), (some, second) = best.values()
+    return (
+        f"Others on the [same bench](docs/rivals.md), CIFAR-10, 5 tasks: at best {without:.3f} without images "
+        f"(`{first}`), {some:.3f} with 2,000 (`{second}`)."
+    )
 
 
 def digits_table() -> str:
