@@ -124,6 +124,7 @@ def test_the_public_surface() -> None:
 def test_what_a_learner_offers() -> None:
     public = {name for name in dir(ictrl.Learner) if not name.startswith("_")}
     written_by_methods = {"build", "fit", "class_scores", "kept_tensors", "kept_from", "resize", "load_stored"}
+    written_by_methods |= {"kept_to_predict", "kept_to_predict_from", "predicts_by"}
     assert public - written_by_methods == {
         "learn",
         "partial_fit",
@@ -136,6 +137,8 @@ def test_what_a_learner_offers() -> None:
         "save",
         "save_task",
         "load",
+        "of_stored",
+        "parts",
         "settings",
         "keeps",
         "keeps_images",

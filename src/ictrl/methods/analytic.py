@@ -55,6 +55,7 @@ class Analytic(FirstTaskLearner):
 
     settings_type = AnalyticConfig
     keeps = "one matrix of all features, a row per class"
+    only_to_learn = ("inverse",)
 
     def build(self, initial: torch.Generator) -> TrainingState:
         d, D = self.settings.network.feature_dim, self.settings.expansion

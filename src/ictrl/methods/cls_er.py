@@ -100,6 +100,7 @@ class CLSER(RehearsalLearner):
     """Complementary learning systems with experience replay."""
 
     settings_type = CLSERConfig
+    predicts_by = ("stable",)
 
     def build(self, initial: torch.Generator) -> TrainingState:
         state = super().build(initial)

@@ -226,6 +226,13 @@ class SupervisedLearner(Learner[Kept]):
             refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
         encoder.eval()
 
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        """Nothing: the networks do it alone."""
+        return {}
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
+        return self.kept_from([], {})
+
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Log-posteriors."""
         with torch.no_grad(), exact_float32():
