@@ -31,9 +31,10 @@ ABOVE = {
     "training": ["errors", "config", "kernels", "theory", "nets", "memory"],
     "methods": [*GROUND, "recipes", "theory", "nets", "memory", "training"],
     "experiment": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training", "methods"],
+    "deploy": [*GROUND, "recipes", "data", "methods"],
     "visualize": [*GROUND, "data", "theory", "nets", "memory", "methods", "experiment"],
     "report": [*GROUND, "recipes", "data", "theory", "memory", "methods", "experiment", "visualize"],
-    "cli": [*GROUND, "recipes", "data", "theory", "training", "methods", "experiment", "visualize", "report"],
+    "cli": [*GROUND, "recipes", "data", "theory", "training", "methods", "experiment", "visualize", "report", "deploy"],
 }
 LONG = {  # files of more than 250 lines, each with its reason
     "config.py": "every setting, once",
@@ -124,7 +125,7 @@ def test_the_public_surface() -> None:
 def test_what_a_learner_offers() -> None:
     public = {name for name in dir(ictrl.Learner) if not name.startswith("_")}
     written_by_methods = {"build", "fit", "class_scores", "kept_tensors", "kept_from", "resize", "load_stored"}
-    written_by_methods |= {"kept_to_predict", "kept_to_predict_from", "predicts_by"}
+    written_by_methods |= {"kept_to_predict", "kept_to_predict_from", "predicts_by", "scorer"}
     assert public - written_by_methods == {
         "learn",
         "partial_fit",

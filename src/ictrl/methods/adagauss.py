@@ -18,7 +18,7 @@ features; a batch must hold more images than there are. Ours differs in this: ra
 three steps; the head does not learn alone at first; the adapter sees images as they are and mirrored, not augmented.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from ictrl.config import StageConfig, used_later
 from ictrl.errors import ConfigError
-from ictrl.memory.mahalanobis import normalised_distances, shrunk
+from ictrl.memory.mahalanobis import normalised_distances, shrunk, whitened_distances
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.headless import HeadlessLearner
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, sgd_stage
@@ -158,6 +158,12 @@ class AdaGauss(HeadlessLearner):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Distances, the other way round."""
-        S = shrunk(whole(self.kept["covariances"]).double(), self.settings.shrinkage, 0.0)
         with exact_float32():
-            return self.by_label(-normalised_distances(self.encode(X), self.kept["means"], S))
+            return self.by_label(-normalised_distances(self.encode(X), self.kept["means"], self._shrunk()))
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        distances = whitened_distances(self.kept["means"], self._shrunk())
+        return lambda X: self.by_label(-distances(self.encode(X)))
+
+    def _shrunk(self) -> Float[Tensor, "k d d"]:
+        return shrunk(whole(self.kept["covariances"]).double(), self.settings.shrinkage, 0.0)

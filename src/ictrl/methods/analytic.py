@@ -28,7 +28,7 @@ from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import CHUNK, chunks
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Analytic(FirstTaskLearner):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """φᵀW."""
-        found = [self.expanded(z) @ self.kept["weights"] for z in self.encode(X).split(CHUNK)]
+        found = [self.expanded(z) @ self.kept["weights"] for z in chunks(self.encode(X))]
         return self.by_label(torch.cat(found).float())
 
 

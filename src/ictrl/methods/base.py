@@ -14,7 +14,7 @@ More than that is a capability (`capabilities.py`), which evaluation, report and
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -110,6 +110,10 @@ class Learner(ABC, Generic[Kept]):
     @abstractmethod
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """A score of every class learned so far, labels ascending, the largest for the predicted one."""
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        """`class_scores` as it is exported: with all that follows from what is kept computed beforehand."""
+        return self.class_scores
 
     def kept_tensors(self) -> dict[str, Tensor]:
         """Everything that is kept besides the networks' weights, by name."""

@@ -28,7 +28,7 @@ from ictrl.theory.statistics import Moments
 from ictrl.training.loop import TaskHooks
 from ictrl.training.players import Players
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK, GameTask, play_task
+from ictrl.training.task import CHUNK, GameTask, chunks, play_task
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
 
@@ -141,7 +141,7 @@ class DrawingLearner(Learner[Kept]):
         """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
         parts = []
         with torch.no_grad():
-            for part in images.split(CHUNK):
+            for part in chunks(images):
                 part = part.to(self.device)
                 parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
         return torch.cat(parts)
@@ -203,7 +203,7 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
         return {name: kept[:0] if ".direction_" in name else kept for name, kept in self.kept_tensors().items()}
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        return -self.classifier.judge(self.views(X))
+        return -self.classifier.judge(self._views(X))
 
     @property
     def classifier(self) -> Classifier:
@@ -224,7 +224,9 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
 
     def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
         """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
-        X = self._checked(images)
+        return self._views(self._checked(images))
+
+    def _views(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "views n d"]:
         seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
         return torch.stack([self.encode(view) for view in seen])
 

@@ -33,7 +33,7 @@ from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import run_in, to_float
 from ictrl.training.replay import frozen_copy
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import chunks
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class CLSER(RehearsalLearner):
         """Log-posteriors of the stable network."""
         stable = self.averages["stable"]
         with exact_float32():
-            logits = [self.said_by(stable, to_float(part.to(self.device))) for part in X.split(CHUNK)]
+            logits = [self.said_by(stable, to_float(part.to(self.device))) for part in chunks(X)]
         return self.posteriors(torch.cat(logits))
 
 

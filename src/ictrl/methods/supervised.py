@@ -29,7 +29,7 @@ from ictrl.training.loop import TaskHooks, run_epochs
 from ictrl.training.players import adam, sgd
 from ictrl.training.profiler import untimed
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import chunks
 
 
 def check_stage(name: str, stage: StageConfig) -> None:
@@ -144,7 +144,7 @@ class SupervisedLearner(Learner[Kept]):
     def encode(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """f(x) of images as they are, by the networks as they are, nothing learned from it."""
         with torch.no_grad(), exact_float32():
-            return torch.cat([self.features(to_float(part.to(self.device))) for part in X.split(CHUNK)])
+            return torch.cat([self.features(to_float(part.to(self.device))) for part in chunks(X)])
 
     def _networks(self, initial: torch.Generator, generator: torch.Generator) -> TrainingState:
         """New ones, with a head for no class yet."""

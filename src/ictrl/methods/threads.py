@@ -100,16 +100,21 @@ def _once_copied(learner: "Learner[Any]", before: list[Any]) -> Callable[[], "Le
 
 
 def _copy(learner: "Learner[Any]", before: list[Any], kept: Any, labels: list[int]) -> "Learner[Any] | None":
+    if (twin := rebuilt(learner, len(labels))) is not None:
+        twin._state.restore(before)
+        twin.kept, twin.labels = kept, labels
+    return twin
+
+
+def rebuilt(learner: "Learner[Any]", classes: int, **changes: Any) -> "Learner[Any] | None":
+    """A learner with new networks for so many classes, and other attributes; None if they are the very same ones."""
     twin = copy.copy(learner)
     twin._gate, twin.labels = Gate(), []
-    for name, own in vars(learner).items():
-        if name.startswith("_own"):  # networks that were given to the learner
-            setattr(twin, name, copy.deepcopy(own))
+    own = {name: copy.deepcopy(value) for name, value in vars(learner).items() if name.startswith("_own")}
+    for name, value in {**own, **changes}.items():  # networks that were given to the learner are its own
+        setattr(twin, name, value)
     twin._state = twin.build(torch.Generator().manual_seed(learner.seed))
-    twin.resize(len(labels))
+    twin.resize(classes)
     used = {id(weight) for network in learner._state.networks.values() for weight in network.parameters()}
-    if any(id(weight) in used for network in twin._state.networks.values() for weight in network.parameters()):
-        return None  # its `build` gives the very networks that are learning
-    twin._state.restore(before)
-    twin.kept, twin.labels = kept, labels
-    return twin
+    shared = any(id(weight) in used for network in twin._state.networks.values() for weight in network.parameters())
+    return None if shared else twin

@@ -29,6 +29,11 @@ from ictrl.training.state import TrainingState
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
 
 
+def chunks(X: Tensor, size: int = CHUNK) -> tuple[Tensor, ...]:
+    """Images, or what is computed of them, in parts; in one where a graph is exported, which takes any number."""
+    return (X,) if torch.compiler.is_exporting() else X.split(size)
+
+
 @dataclass(frozen=True)
 class GameTask:
     """The images of the new classes, and what is replayed of the old ones."""
