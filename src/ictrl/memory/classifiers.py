@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
+from ictrl.shapes import Float, Int
 from ictrl.theory.statistics import Moments, present
 
 SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a class may be the same

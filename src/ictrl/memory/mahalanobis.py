@@ -11,9 +11,10 @@ and means are brought to unit length (FeCAM: Goswami et al., NeurIPS 2023):
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from ictrl.shapes import Float
 
 TINY = torch.finfo(torch.float32).tiny
 JITTER = 1e-6  # on a correlation matrix's diagonal of ones, so that it can be factorised

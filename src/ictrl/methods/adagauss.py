@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
@@ -36,6 +35,7 @@ from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, sg
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.mlp import mlp
 from ictrl.nets.wrappers import run_in, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.collapse import anti_collapse
 from ictrl.theory.statistics import ClassStatistics
 from ictrl.training.adapter import AdapterConfig, clip_gradients, moved_gaussian, train_adapter

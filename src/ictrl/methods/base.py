@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -41,7 +40,9 @@ from ictrl.methods.stopping import stopped_task
 from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
 from ictrl.methods.threads import Gate, reads
 from ictrl.nets.wrappers import parameter_count
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import EpochReport, Progress, TaskHooks
+from ictrl.training.players import without_optimisers
 from ictrl.training.profiler import Profiler
 from ictrl.training.state import TrainingState
 
@@ -252,8 +253,9 @@ class Learner(ABC, Generic[Kept]):
                 f"Expected a learner of the method {cls.settings_type.name} but {path} holds one of "
                 f"{stored.recipe.method.name}: ictrl.load_learner reads any."
             )
-        learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
-        learner.load_stored(stored, path)
+        with without_optimisers(stored.parts != ALL):
+            learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
+            learner.load_stored(stored, path)
         return learner
 
     def load_stored(self, stored: Stored, path: str | Path) -> None:

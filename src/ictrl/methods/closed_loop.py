@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ from ictrl.methods.inputs import Images, like, listed, whole_number
 from ictrl.methods.threads import reads
 from ictrl.nets.families import backbones
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, precision_of, to_float, to_uint8
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective, closed_loop
 from ictrl.theory.statistics import Moments
 from ictrl.training.loop import TaskHooks

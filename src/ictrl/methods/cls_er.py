@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -31,6 +30,7 @@ from ictrl.methods.rehearsal import RehearsalConfig, RehearsalLearner
 from ictrl.methods.supervised import Seen, check_chance, sgd_stage
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import run_in, to_float
+from ictrl.shapes import Float, UInt8
 from ictrl.training.replay import frozen_copy
 from ictrl.training.state import TrainingState
 from ictrl.training.task import chunks

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from ictrl.errors import ConfigError
@@ -28,6 +27,7 @@ from ictrl.memory.mahalanobis import normalised_distances, shrunk, whitened_dist
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.statistics import ClassStatistics
 
 SHRUNK = 2  # times

@@ -7,10 +7,10 @@ kept: named tensors, whose shapes follow from the number of classes.
 from abc import abstractmethod
 from typing import ClassVar
 
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from ictrl.methods.supervised import SupervisedLearner
+from ictrl.shapes import Int
 
 
 class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):

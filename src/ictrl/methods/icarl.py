@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
@@ -29,6 +28,7 @@ from ictrl.memory.buffer import Exemplars
 from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

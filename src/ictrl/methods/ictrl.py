@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from ictrl.memory.recognition import Recognition, recognise
 from ictrl.memory.store import Memory, merged
 from ictrl.methods.closed_loop import ClosedLoopLearner
 from ictrl.methods.inference import check_can_learn
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import Progress, TaskHooks
 from ictrl.training.task import CHUNK
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from ictrl.errors import ConfigError
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 
 
 @dataclass(frozen=True)

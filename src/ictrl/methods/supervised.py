@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -22,6 +21,7 @@ from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import draw
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource

@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -33,6 +32,7 @@ from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
 from ictrl.nets.wrappers import check_backbone, precision_of
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import ROTATIONS
 from ictrl.training.distillation import WideDistillation
 from ictrl.training.loop import TaskHooks

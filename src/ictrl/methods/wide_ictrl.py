@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import GameConfig, GameStageConfig, MemoryConfig, MethodConfig, Recipe, WeightsConfig, used_later
@@ -31,6 +30,7 @@ from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideRea
 from ictrl.nets.families import backbones
 from ictrl.nets.head import HeadOnTrunk
 from ictrl.nets.wrappers import precision_of, run_stages
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective
 from ictrl.training.loop import TaskHooks
 from ictrl.training.players import untrained

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError, InputError
@@ -14,6 +13,7 @@ from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_stages, run_stages, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK, chunks
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ictrl import kernels
+from ictrl.shapes import Float
 
 LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
 _switches, _within, _before = threading.Lock(), list[bool](), list[bool]()  # of `exact_float32`

@@ -10,12 +10,12 @@ with one BatchNorm after the sum, so that each of its passes is one kernel on a 
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.nets.dcgan import IMAGE_SIZES
 from ictrl.nets.layers import Convolution, normalise
+from ictrl.shapes import Float
 
 MOST_STAGES, LARGEST = 4, 32  # the side that the first stage works at, at most
 BLOCKS = 2  # in a stage

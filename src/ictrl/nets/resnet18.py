@@ -11,12 +11,12 @@ reduced to 32 by the first convolution, which then has a larger kernel; smaller 
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.nets.dcgan import IMAGE_SIZES
 from ictrl.nets.layers import Convolution, normalise
+from ictrl.shapes import Float
 
 STAGES, BLOCKS = 4, 2
 LARGEST = 32  # the side that the first stage works at, at most

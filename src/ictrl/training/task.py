@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import GameConfig, GameStageConfig
 from ictrl.memory.store import Gaussians
 from ictrl.nets.wrappers import to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective
 from ictrl.theory.statistics import class_layout
 from ictrl.training.augmentation import ROTATIONS, draw, rotated_labels
