@@ -3,9 +3,8 @@
     python benchmarks/deploy.py                                   ratios within one run
     python benchmarks/deploy.py --out docs/results/onnx/deploy.json   also rewrites the table of docs/deploy.md
 
-Learners of digits, as the recipes `digits` and `ictrl-digits` make them. A load is that of a fresh process, from the
-import of ictrl to the first prediction. ONNX and PyTorch are compared on 10,000 pictures: digits, moved by up to a pixel
-and with noise, at 8×8.
+Learners of digits, as recipes make them. A load is that of a fresh process, from the import of ictrl to the first
+prediction. ONNX and PyTorch are compared on 10,000 pictures: digits, moved by up to a pixel and with noise.
 """
 
 import argparse
@@ -65,12 +64,7 @@ def measure(name: str, folder: Path) -> dict[str, float | int | str]:
     network = recipe.method.network
     data = ictrl.load_dataset("digits", image_size=network.image_size, channels=network.channels)
     images = shaken(torch.as_tensor(data.test_images), PICTURES)
-    found = dict(
-        zip(
-            ("scores", "labels"),
-            onnxruntime.InferenceSession(graph).run(["scores", "labels"], {"images": images.numpy()}),
-        )
-    )
+    found, labels = onnxruntime.InferenceSession(graph).run(["scores", "labels"], {"images": images.numpy()})
     scores = learner.scores(images).numpy()
     return {
         "recipe": name,
@@ -78,15 +72,16 @@ def measure(name: str, folder: Path) -> dict[str, float | int | str]:
         "onnx_bytes": graph.stat().st_size,
         **{f"{kind}_load_seconds": load_seconds(path) for kind, path in files.items()},
         "pictures": len(images),
-        "labels_equal": int((found["labels"] == learner.predict(images).numpy()).sum()),
-        "largest_difference": float((np.abs(found["scores"] - scores) / np.maximum(1, np.abs(scores))).max()),
+        "labels_equal": int((labels == learner.predict(images).numpy()).sum()),
+        "largest_difference": float((np.abs(found - scores) / np.maximum(1, np.abs(scores))).max()),
     }
 
 
 def table(measured: dict) -> str:  # type: ignore[type-arg]
     """As docs/deploy.md shows it."""
     lines = [
-        "| learner | whole | inference only | ONNX | load, whole | load, inference only | labels equal | scores within |",
+        "| learner | whole | inference only | ONNX "
+        "| load, whole | load, inference only | labels equal | scores within |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in measured["learners"]:
