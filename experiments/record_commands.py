@@ -52,6 +52,12 @@ SECTIONS = {
         "ictrl interpolate runs/shapes new/first.png new/second.jpg -o way.png",
         "ictrl report runs/digits runs/shapes -o both.html",
     ],
+    "For use elsewhere": [
+        "ictrl export runs/shapes -o shapes.onnx",
+        "ictrl export runs/shapes -o shapes.safetensors",
+        "ictrl predict shapes.safetensors new/first.png",
+        "ictrl export --help",
+    ],
     "Where the time goes": ["ictrl run ictrl-digits --profile --stream.tasks 2 --out runs/profile"],
     "Other methods": [
         "ictrl methods",

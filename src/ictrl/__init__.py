@@ -18,6 +18,7 @@ from ictrl.config import (
     WeightsConfig,
 )
 from ictrl.data import Dataset, Task, load_dataset, split_tasks, tasks_from_arrays
+from ictrl.deploy.export import export_onnx
 from ictrl.errors import ConfigError, InputError, NonFiniteError
 from ictrl.experiment.results import Results
 from ictrl.experiment.run import evaluate, resume, run
@@ -42,6 +43,7 @@ __all__ = [
     "Learner",
     "create_learner",
     "load_learner",
+    "export_onnx",
     "EpochReport",
     "TrainingState",
     "Review",

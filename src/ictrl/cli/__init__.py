@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import compare, data, draw, fidelity, methods, migrate, predict, report, review, run, study
+from ictrl.cli import compare, data, draw, export, fidelity, methods, migrate, predict, report, review, run, study
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -31,7 +31,7 @@ Also: --help after any command, --version, and --debug with any command for the 
 RunCommands = (
     run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand | methods.MethodsCommand
 )
-UseCommands = predict.PredictCommand | report.ReportCommand | migrate.MigrateCommand
+UseCommands = predict.PredictCommand | export.ExportCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 LongCommands = review.ReviewCommand | compare.CompareCommand | study.StudyCommand | fidelity.FidelityCommand
 Command = RunCommands | LongCommands | UseCommands | draw.DrawCommands | DataCommands
@@ -140,6 +140,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("nearest", draw.NearestCommand, draw.NEAREST_HELP),
         subcommand("interpolate", draw.InterpolateCommand, draw.INTERPOLATE_HELP),
         subcommand("fidelity", fidelity.FidelityCommand, fidelity.FIDELITY_HELP),
+        subcommand("export", export.ExportCommand, export.EXPORT_HELP),
         subcommand("report", report.ReportCommand, report.REPORT_HELP),
         subcommand("data", reduce(or_, data_commands), data.DATA_HELP),
         subcommand("recipes", run.RecipesCommand, run.RECIPES_HELP),

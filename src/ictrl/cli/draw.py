@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import torch
 import tyro
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.cli.learners import (
@@ -26,6 +25,7 @@ from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, DrawsFeatures, ask
 from ictrl.methods.inputs import whole_number
+from ictrl.shapes import UInt8
 from ictrl.visualize import walks
 
 SAMPLE_HELP = """Replay pictures of a class from memory, as a sheet of them in a PNG file.

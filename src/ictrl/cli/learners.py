@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.data import read_picture
@@ -17,6 +16,7 @@ from ictrl.files import make_folder, write_atomically
 from ictrl.methods.base import Learner, load_learner
 from ictrl.methods.capabilities import Replays
 from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.shapes import UInt8
 from ictrl.visualize.contact_sheet import contact_sheet
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import torch
 import tyro
-from jaxtyping import UInt8
 from rich.table import Table
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from ictrl.cli.output import open_console
 from ictrl.errors import InputError
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import TellsUnknown, ask
+from ictrl.shapes import UInt8
 
 UNKNOWN = "unknown"
 PREDICT_HELP = """Say which class each picture shows, from memory alone.

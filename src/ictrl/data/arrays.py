@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int, Integer, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.shapes import Int, Integer, UInt8
 
 Array = NDArray[Any] | Tensor
 Named = tuple[str, object]  # an array, and what the user calls it

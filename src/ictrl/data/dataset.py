@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.data.arrays import Array, labelled_images
 from ictrl.errors import InputError
+from ictrl.shapes import Int, UInt8
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.data.resize import fit
 from ictrl.errors import InputError
+from ictrl.shapes import UInt8
 
 if TYPE_CHECKING:
     from PIL.Image import Image

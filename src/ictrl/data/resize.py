@@ -6,11 +6,11 @@ asked for, as in the paper: nothing is interpolated.
 """
 
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 from ictrl.errors import InputError
+from ictrl.shapes import UInt8
 
 CHUNK_PIXELS = 2**24  # converted to floats at a time: the whole dataset as floats would take four times its memory
 MNIST_SIDE, PADDED_SIDE = 28, 32

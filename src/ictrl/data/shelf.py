@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
+
+from ictrl.shapes import Int, UInt8
 
 
 @dataclass

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import StreamConfig
 from ictrl.data.arrays import Array
 from ictrl.data.dataset import Dataset
 from ictrl.errors import InputError
+from ictrl.shapes import Int, UInt8
 
 VALIDATION = 20260101  # seed that chooses the validation images, unlike that of any subset
 FEWEST = 2  # training images that a learner needs of each class

@@ -9,7 +9,7 @@ from typing import Any
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.methods.base import Learner, create_learner, load_learner
-from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored
+from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, learners_in, read_stored
 from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport
 
@@ -41,7 +41,7 @@ class Position:
 def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
     """The learner after a task; what lies further back than the one before it goes."""
     learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
-    for old in [*_learners(folder)[KEPT:], *(path for _, _, path in _stopped(folder))]:
+    for old in [*learners_in(folder)[KEPT:], *(path for _, _, path in _stopped(folder))]:
         old.unlink()
 
 
@@ -60,7 +60,7 @@ def newest_position(
         adopt(given, recipe)
     position = Position(given or create_learner(recipe, device=device), done=0)
     warnings = position.warnings
-    learners = _learners(folder)
+    learners = learners_in(folder)
     for path in learners:
         if (stored := _good(path, LEARNER, run, recipe, warnings)) is not None:
             learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
@@ -111,11 +111,6 @@ def _loaded(path: Path, stored: Stored, device: str, given: Learner[Any] | None)
         raise InputError(
             f"{error} A run with networks of your own goes on with the same: ictrl.resume(folder, learner=…)."
         ) from None
-
-
-def _learners(folder: Path) -> list[Path]:
-    """Learners after a task, newest first."""
-    return sorted(folder.glob("after-task-*.safetensors"), reverse=True)
 
 
 def _stopped(folder: Path) -> list[tuple[int, int, Path]]:

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, newest_position, save_learner, save_task
@@ -83,6 +81,8 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time; the system lets go of the lock when its holder dies."""
+        import filelock  # not needed to load a learner
+
         lock = filelock.FileLock(self.path / LOCK)
         try:
             lock.acquire(timeout=0)

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
 from ictrl.methods.capabilities import Draws
+from ictrl.shapes import UInt8
 
 EACH = 4  # pictures of a class
 MOST = 100  # classes on a sheet

@@ -12,8 +12,9 @@ A `ReservoirBuffer` changes with every step of a task; its shapes do not, so tha
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
+
+from ictrl.shapes import Bool, Float, Int, UInt8
 
 EMPTY = -1  # row of a place that holds no image
 

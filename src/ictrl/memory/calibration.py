@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.shapes import Bool, Float, Int
 
 LEAST = 10  # images that stand behind a number: fewer remain of no class, and none is kept of fewer
 ENOUGH = 2 * LEAST  # held-out images of a task: two groups, the fewest that a line can go through

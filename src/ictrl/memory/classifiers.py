@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.config import ClassifierConfig
 from ictrl.errors import InputError
+from ictrl.shapes import Float, Int
 from ictrl.theory.statistics import Moments, present
 
 SMALLEST = 1e-12  # variance that a Gaussian is taken to have: all images of a class may be the same
@@ -79,7 +79,10 @@ class NearestSubspace(Classifier):
         """Squared distance of each feature to each class's subspace."""
         # ‖(I − UUᵀ)c‖² = ‖c‖² − ‖Uᵀc‖² with c = z − μ, and Uᵀc = Uᵀz − Uᵀμ: nothing of size n·k·d is formed
         projected = torch.einsum("nd,kdq->nkq", Z, self.bases) - torch.einsum("kd,kdq->kq", self.means, self.bases)
-        centred = torch.cdist(Z, self.means, compute_mode="donot_use_mm_for_euclid_dist").square()
+        if torch.compiler.is_exporting():  # ONNX has no cdist
+            centred = (Z[:, None] - self.means).square().sum(-1)
+        else:
+            centred = torch.cdist(Z, self.means, compute_mode="donot_use_mm_for_euclid_dist").square()
         return (centred - projected.square().sum(-1)).clamp(min=0)
 
 

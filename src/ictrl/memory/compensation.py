@@ -16,10 +16,10 @@ should be. Two numbers per class:
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ictrl.memory.store import Memory
+from ictrl.shapes import Float
 from ictrl.theory.metrics import subspace_affinity
 from ictrl.theory.statistics import Moments
 

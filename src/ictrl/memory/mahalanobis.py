@@ -8,10 +8,13 @@ and means are brought to unit length (FeCAM: Goswami et al., NeurIPS 2023):
     distance of z to a class = uᵀ C⁻¹ u,   u = z/‖z‖ − μ/‖μ‖
 """
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from ictrl.shapes import Float
 
 TINY = torch.finfo(torch.float32).tiny
 JITTER = 1e-6  # on a correlation matrix's diagonal of ones, so that it can be factorised
@@ -38,11 +41,31 @@ def normalised_distances(
     Z: Float[Tensor, "n d"], means: Float[Tensor, "k d"], S: Float[Tensor, "k d d"]
 ) -> Float[Tensor, "n k"]:
     """uᵀC⁻¹u for every feature and class, C from covariances that have been shrunk."""
-    C = correlations(S.double())
-    C.diagonal(dim1=1, dim2=2).add_(JITTER)
-    factors = torch.linalg.cholesky(C).float()
+    factors = _factors(S).float()
     Z, means = normalize(Z, dim=1), normalize(means, dim=1)
     found = [
         torch.linalg.solve_triangular(L, (Z - mean).T, upper=False).square().sum(0) for L, mean in zip(factors, means)
     ]
     return torch.stack(found, dim=1)
+
+
+def whitened_distances(
+    means: Float[Tensor, "k d"], S: Float[Tensor, "k d d"]
+) -> Callable[[Float[Tensor, "n d"]], Float[Tensor, "n k"]]:
+    """`normalised_distances` of any features, by inverse factors: products of matrices alone, as a graph may have."""
+    eye = torch.eye(S.shape[-1], dtype=torch.float64, device=S.device)
+    inverses = torch.linalg.solve_triangular(_factors(S), eye, upper=False).float()  # (k, d, d)
+    means = normalize(means, dim=1)
+
+    def distances(Z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        apart = normalize(Z, dim=1)[None] - means[:, None]  # (k, n, d)
+        return (apart @ inverses.mT).square().sum(-1).T
+
+    return distances
+
+
+def _factors(S: Float[Tensor, "k d d"]) -> Float[Tensor, "k d d"]:
+    """Cholesky factors of the correlation matrices, in double precision."""
+    C = correlations(S.double())
+    C.diagonal(dim1=1, dim2=2).add_(JITTER)
+    return torch.linalg.cholesky(C)

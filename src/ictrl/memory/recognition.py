@@ -18,10 +18,10 @@ of the class is great, which tells them from a mixture.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ictrl.memory.store import Memory
+from ictrl.shapes import Float
 from ictrl.theory.metrics import subspace_affinity
 from ictrl.theory.statistics import spectrum
 

@@ -6,8 +6,9 @@ spread           evenly spaced in the order of some number, such as how sure a n
 """
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
+
+from ictrl.shapes import Float, Int
 
 
 def greedy_balanced(

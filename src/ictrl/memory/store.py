@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from ictrl.shapes import Float, Int
 from ictrl.theory.statistics import ClassStatistics, covariance_factors, spectrum
 
 LABEL_BYTES = 8

@@ -3,8 +3,9 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
+
+from ictrl.shapes import Bool, Float
 
 
 def lower_half(S: Float[Tensor, "*k d d"]) -> Float[Tensor, "*k half"]:

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from ictrl.shapes import Float
 from ictrl.theory.statistics import spectrum
 
 Kind = Literal["none", "channels", "pca", "random"]

@@ -33,13 +33,13 @@ from functools import cached_property
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.errors import InputError
 from ictrl.memory.calibration import LEAST, NOT_CALIBRATED, Calibration
 from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
+from ictrl.shapes import Float, Int
 
 Bits = Literal[8, 16]
 DTYPES: dict[int, torch.dtype] = {8: torch.int8, 16: torch.int16}

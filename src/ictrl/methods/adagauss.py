@@ -18,24 +18,24 @@ features; a batch must hold more images than there are. Ours differs in this: ra
 three steps; the head does not learn alone at first; the adapter sees images as they are and mirrored, not augmented.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from ictrl.config import StageConfig, used_later
 from ictrl.errors import ConfigError
-from ictrl.memory.mahalanobis import normalised_distances, shrunk
+from ictrl.memory.mahalanobis import normalised_distances, shrunk, whitened_distances
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.headless import HeadlessLearner
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, sgd_stage
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.mlp import mlp
 from ictrl.nets.wrappers import run_in, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.collapse import anti_collapse
 from ictrl.theory.statistics import ClassStatistics
 from ictrl.training.adapter import AdapterConfig, clip_gradients, moved_gaussian, train_adapter
@@ -158,6 +158,12 @@ class AdaGauss(HeadlessLearner):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Distances, the other way round."""
-        S = shrunk(whole(self.kept["covariances"]).double(), self.settings.shrinkage, 0.0)
         with exact_float32():
-            return self.by_label(-normalised_distances(self.encode(X), self.kept["means"], S))
+            return self.by_label(-normalised_distances(self.encode(X), self.kept["means"], self._shrunk()))
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        distances = whitened_distances(self.kept["means"], self._shrunk())
+        return lambda X: self.by_label(-distances(self.encode(X)))
+
+    def _shrunk(self) -> Float[Tensor, "k d d"]:
+        return shrunk(whole(self.kept["covariances"]).double(), self.settings.shrinkage, 0.0)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -24,6 +23,7 @@ from ictrl.memory.buffer import Exemplars
 from ictrl.memory.selection import greedy_balanced
 from ictrl.methods.kept_images import ExemplarLearner
 from ictrl.methods.rehearsal import RehearsalConfig
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
@@ -27,8 +26,9 @@ from ictrl.errors import ConfigError
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import CHUNK, chunks
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Analytic(FirstTaskLearner):
 
     settings_type = AnalyticConfig
     keeps = "one matrix of all features, a row per class"
+    only_to_learn = ("inverse",)
 
     def build(self, initial: torch.Generator) -> TrainingState:
         d, D = self.settings.network.feature_dim, self.settings.expansion
@@ -83,7 +84,7 @@ class Analytic(FirstTaskLearner):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """φᵀW."""
-        found = [self.expanded(z) @ self.kept["weights"] for z in self.encode(X).split(CHUNK)]
+        found = [self.expanded(z) @ self.kept["weights"] for z in chunks(self.encode(X))]
         return self.by_label(torch.cat(found).float())
 
 

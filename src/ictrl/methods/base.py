@@ -14,20 +14,19 @@ More than that is a capability (`capabilities.py`), which evaluation, report and
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ictrl.config import MethodConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.store import LABEL_BYTES
+from ictrl.methods.inference import check_can_learn, load_parts, parts_of
 from ictrl.methods.inputs import (
     Images,
     check_new_classes,
@@ -37,12 +36,15 @@ from ictrl.methods.inputs import (
     resolve_device,
     whole_number,
 )
-from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, read_stored, write_stored
+from ictrl.methods.stopping import stopped_task
+from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
+from ictrl.methods.threads import Gate, reads
 from ictrl.nets.wrappers import parameter_count
-from ictrl.recipes.tables import differences
-from ictrl.training.loop import EpochReport, Progress, Resume, TaskHooks
+from ictrl.shapes import Float, Int, UInt8
+from ictrl.training.loop import EpochReport, Progress, TaskHooks
+from ictrl.training.players import without_optimisers
 from ictrl.training.profiler import Profiler
-from ictrl.training.state import TrainingState, group
+from ictrl.training.state import TrainingState
 
 Kept = TypeVar("Kept")
 
@@ -66,6 +68,10 @@ class Learner(ABC, Generic[Kept]):
     """what it keeps besides its networks, in a few words"""
     misfit: ClassVar[str] = ""
     """what to do where a file's contents do not fit, if there is something"""
+    predicts_by: ClassVar[tuple[str, ...]] = ()
+    """the networks that `predict` needs; all, if none is named"""
+    parts = ALL
+    """what there is of the learner: one that was saved with `inference_only` lacks what it needs to go on learning"""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -88,6 +94,7 @@ class Learner(ABC, Generic[Kept]):
         self.device = resolve_device(recipe.run.device if device is None else device)
         self.labels: list[int] = []  # in the order of learning
         self.kept: Kept = self.kept_from([], {})
+        self._gate = Gate()
         # drawn on the CPU whatever the device, so that a seed means the same initial networks everywhere
         self._state = self.build(torch.Generator().manual_seed(self.seed))
 
@@ -105,6 +112,10 @@ class Learner(ABC, Generic[Kept]):
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """A score of every class learned so far, labels ascending, the largest for the predicted one."""
 
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        """`class_scores` as it is exported: with all that follows from what is kept computed beforehand."""
+        return self.class_scores
+
     def kept_tensors(self) -> dict[str, Tensor]:
         """Everything that is kept besides the networks' weights, by name."""
         return {}
@@ -112,6 +123,14 @@ class Learner(ABC, Generic[Kept]):
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
         """The inverse of `kept_tensors`; KeyError or ValueError if they do not fit."""
         return None  # type: ignore[return-value]
+
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        """Those of `kept_tensors` that `predict` needs."""
+        return self.kept_tensors()
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
+        """The inverse of `kept_to_predict`; KeyError or ValueError if they do not fit."""
+        return self.kept_from(labels, tensors)
 
     def resize(self, classes: int) -> None:
         """Make the networks as large as so many classes need, before a saved learner's weights are read."""
@@ -158,11 +177,12 @@ class Learner(ABC, Generic[Kept]):
         `save_task` wrote during this very task, and learning goes on from there exactly as it would have. `profiler`
         is told where the time goes.
         """
+        check_can_learn(self, "learn")
         X = self._checked(images)
         y = checked_labels(labels, len(X))
-        check_new_classes(y, self.labels)
-        stopped = self._stopped_task(Path(resume)) if resume is not None else None
-        with self._all_or_nothing():
+        with self._gate.learning(self):
+            check_new_classes(y, self.labels)
+            stopped = stopped_task(self, Path(resume)) if resume is not None else None
             kept = self.fit(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
             self.kept, self.labels = kept, [*self.labels, *y.unique().tolist()]
         return self
@@ -174,10 +194,12 @@ class Learner(ABC, Generic[Kept]):
         """
         return self.learn(images, labels)
 
+    @reads
     def predict(self, images: Images) -> Images:
         """The label of each image, from what is kept alone."""
         return like(self._classes_on_device()[self._scored(images, "predict").argmax(1)], images)
 
+    @reads
     def scores(self, images: Images) -> Images:
         """A score of each of `classes_` for each image: (n, classes), the largest for the class predicted."""
         return like(self._scored(images, "scores"), images)
@@ -189,13 +211,22 @@ class Learner(ABC, Generic[Kept]):
         predicted = self.predict(torch.as_tensor(images))
         return float((predicted.cpu() == expected).float().mean())
 
-    def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
+    @reads
+    def save(
+        self,
+        path: str | Path,
+        notes: Mapping[str, str] | None = None,
+        *,
+        inference_only: bool = False,
+        decoder: bool = False,
+    ) -> None:
         """Write everything, optimisers and random state included, as one safetensors file; atomically.
 
-        `notes` are texts of your own; `ictrl.methods.storage.read_stored` gives them back.
+        With `inference_only` just what `predict` needs, and with `decoder` also what drawing needs. `notes` are texts
+        of your own; `ictrl.methods.storage.read_stored` gives them back.
         """
-        kept = {f"memory.{name}": tensor for name, tensor in self.kept_tensors().items()}
-        self._write(Path(path), LEARNER, {**self._state.tensors(), **kept}, notes=notes)
+        parts, tensors = parts_of(self, inference_only, decoder)
+        self._write(Path(path), LEARNER, tensors, notes=dict(notes or {}), parts=parts)
 
     def save_task(self, path: str | Path, report: EpochReport) -> None:
         """Write a task that is being learned, from within `learn`'s progress callback, so that it can be resumed."""
@@ -205,28 +236,33 @@ class Learner(ABC, Generic[Kept]):
     def load(
         cls, path: str | Path, device: str | torch.device | None = None, recipe: Recipe | None = None, **networks: Any
     ) -> Self:
-        """Read what `save` wrote; a file from a stranger cannot run code.
+        """Read what `save` wrote, or the newest learner of a run folder; a file from a stranger cannot run code.
 
         On the kind of device it was saved on, learning goes on exactly as it would have; or by another recipe, if one
         is given, with networks of the same shape. Networks that were given to the learner must be given again.
         """
-        stored = read_stored(Path(path), LEARNER)
+        return cls.of_stored(read_learner(Path(path)), path, device, recipe, **networks)
+
+    @classmethod
+    def of_stored(
+        cls, stored: Stored, path: str | Path, device: Any = None, recipe: Recipe | None = None, **networks: Any
+    ) -> Self:
+        """The learner that a file holds."""
         if stored.recipe.method.name != cls.settings_type.name:
             raise InputError(
                 f"Expected a learner of the method {cls.settings_type.name} but {path} holds one of "
                 f"{stored.recipe.method.name}: ictrl.load_learner reads any."
             )
-        learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
-        learner.load_stored(stored, path)
+        with without_optimisers(stored.parts != ALL):
+            learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
+            learner.load_stored(stored, path)
         return learner
 
     def load_stored(self, stored: Stored, path: str | Path) -> None:
         """Take over what a file holds."""
-        with _fitting(path, self.misfit):
+        with fitting(path, self.misfit):
             self.resize(len(stored.labels))
-            self._state.load(stored.tensors, same_device=stored.device == self.device.type)
-            kept = {name: tensor.to(self.device) for name, tensor in group(stored.tensors, "memory").items()}
-            self.kept, self.labels = self.kept_from(stored.labels, kept), stored.labels
+            load_parts(self, stored)
 
     def _scored(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, "n k"]:
         self._check_learned(caller)
@@ -243,34 +279,8 @@ class Learner(ABC, Generic[Kept]):
         if not self.labels:
             raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Networks and optimisers as they were, if anything goes wrong; what is kept is changed last."""
-        state, before = self._state, self._state.copy()
-        try:
-            yield
-        except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
-            self._state = state
-            state.restore(before)
-            raise
-
-    def _write(
-        self, path: Path, kind: str, tensors: dict[str, Tensor], epoch: int = 0, notes: Mapping[str, str] | None = None
-    ) -> None:
-        device = self.device.type
-        write_stored(path, kind, Stored(self.recipe, self.seed, self.labels, device, tensors, epoch, dict(notes or {})))
-
-    def _stopped_task(self, path: Path) -> Resume:
-        stored = read_stored(path, STOPPED_TASK)
-        same = not differences(stored.recipe, self.recipe)
-        if not same or (stored.seed, stored.labels) != (self.seed, self.labels):
-            raise InputError(f"Expected a task stopped by this very learner but {path} belongs to another.")
-
-        def restore(state: TrainingState) -> None:
-            with _fitting(path):
-                state.load(stored.tensors, same_device=stored.device == self.device.type)
-
-        return Resume(stored.epoch, restore)
+    def _write(self, path: Path, kind: str, tensors: dict[str, Tensor], **about: Any) -> None:
+        write_stored(path, kind, Stored(self.recipe, self.seed, self.labels, self.device.type, tensors, **about))
 
 
 def create_learner(
@@ -283,16 +293,6 @@ def create_learner(
 def load_learner(
     path: str | Path, device: str | torch.device | None = None, recipe: Recipe | None = None
 ) -> Learner[Any]:
-    """Read a saved learner, whatever its method."""
-    return LEARNERS[read_stored(Path(path), LEARNER).recipe.method.name].load(path, device, recipe)
-
-
-@contextmanager
-def _fitting(path: str | Path, advice: str = "") -> Iterator[None]:
-    """Turns whatever goes wrong while contents are put into place into one line, with advice if there is any."""
-    try:
-        yield
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(line.strip() for line in str(error).splitlines()[:2]).rstrip(".")  # torch's is in the second
-        line = f"Expected a saved learner but the contents of {path} do not fit: {reason}."
-        raise InputError(f"{line} {advice}".rstrip()) from None
+    """Read a saved learner, or the newest one of a run folder, whatever its method."""
+    stored = read_learner(Path(path))
+    return LEARNERS[stored.recipe.method.name].of_stored(stored, path, device, recipe)

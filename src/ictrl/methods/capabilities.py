@@ -6,7 +6,6 @@ without where a method lacks them; no one asks which method it is.
 
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from ictrl.memory.classifiers import Classifier
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.inputs import Images
+from ictrl.shapes import Float, UInt8
 from ictrl.theory.statistics import Moments
 
 

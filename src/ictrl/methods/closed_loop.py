@@ -9,25 +9,26 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ictrl.config import GameStageConfig, NetworkConfig, Recipe
+from ictrl.config import GameStageConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
 from ictrl.methods.base import Kept, Learner
+from ictrl.methods.inference import check_can_draw
 from ictrl.methods.inputs import Images, like, listed, whole_number
-from ictrl.nets.dcgan import Decoder
-from ictrl.nets.families import encoder_of
-from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, check_backbone, precision_of, to_float, to_uint8
+from ictrl.methods.threads import reads
+from ictrl.nets.families import backbones
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, precision_of, to_float, to_uint8
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective, closed_loop
 from ictrl.theory.statistics import Moments
 from ictrl.training.loop import TaskHooks
 from ictrl.training.players import Players
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK, GameTask, play_task
+from ictrl.training.task import CHUNK, GameTask, chunks, play_task
 
 REPLAYED = 20  # features drawn from each direction to see whether memory survives the loop
 
@@ -39,8 +40,8 @@ class DrawingLearner(Learner[Kept]):
     """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
-
     keeps = "moments of every class"
+    predicts_by = ("encoder",)
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class DrawingLearner(Learner[Kept]):
         super().__init__(recipe, seed=seed, device=device)
 
     def build(self, initial: torch.Generator) -> TrainingState:
-        return self._paired(*self._backbones(self.settings.network, initial))
+        return self._paired(*backbones(self.settings.network, self._own_networks, initial))
 
     def _paired(self, encoder: nn.Module, decoder: nn.Module) -> TrainingState:
         """Two networks as players."""
@@ -77,28 +78,13 @@ class DrawingLearner(Learner[Kept]):
             generator=torch.Generator(self.device).manual_seed(self.seed),
         )
 
-    def _backbones(self, network: NetworkConfig, initial: torch.Generator) -> tuple[nn.Module, nn.Module]:
-        size, channels, d = network.image_size, network.channels, network.feature_dim
-        own_encoder, own_decoder = self._own_networks
-        encoder = own_encoder or encoder_of(network, initial)
-        width = network.width if network.decoder_width is None else network.decoder_width
-        decoder = own_decoder or Decoder(size, channels, width, d, generator=initial)
-        for name, own, shapes in (
-            ("encoder", own_encoder, ((2, channels, size, size), (2, d))),
-            ("decoder", own_decoder, ((2, d), (2, channels, size, size))),
-        ):
-            if own is not None:
-                weight = next(own.parameters(), torch.zeros(0))  # a network may have none
-                given = torch.zeros(shapes[0], device=weight.device)
-                check_backbone(name, own.eval(), given, shapes[1])
-        return encoder, decoder
-
     @property
     def encoder(self) -> ImageEncoder:
         return self._players.encoder
 
     @property
     def decoder(self) -> ImageDecoder:
+        check_can_draw(self, "draw")
         return self._players.decoder
 
     # memory
@@ -110,6 +96,7 @@ class DrawingLearner(Learner[Kept]):
 
     def recall(self, label: int) -> ClassMemory:
         """What is kept of one class."""
+        check_can_draw(self, "recall")
         self._check_learned("recall")
         label = whole_number(label, "label")
         if label not in self.memory:
@@ -145,6 +132,7 @@ class DrawingLearner(Learner[Kept]):
 
     # features
 
+    @reads
     def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
         """Unit-length features under the encoder as it is now, on the learner's device."""
         return self.encode(self._checked(images))
@@ -153,17 +141,19 @@ class DrawingLearner(Learner[Kept]):
         """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
         parts = []
         with torch.no_grad():
-            for part in images.split(CHUNK):
+            for part in chunks(images):
                 part = part.to(self.device)
                 parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
         return torch.cat(parts)
 
     # drawing
 
+    @reads
     def reconstruct(self, images: Images) -> Images:
         """g(f(x)): each image as the learner sees it, uint8."""
         return like(self.decode(self.features(images)), images)
 
+    @reads
     def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
         """g(z): the image that the decoder draws of each feature, on the learner's device."""
         d = self.recipe.method.network.feature_dim
@@ -173,8 +163,10 @@ class DrawingLearner(Learner[Kept]):
         with torch.no_grad():
             return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
 
+    @reads
     def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
+        check_can_draw(self, "sample")
         self._check_learned("sample")
         kept = Memory({0: self.recall(label)}).gaussians()
         n = whole_number(n, "n", least=1)
@@ -207,8 +199,11 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Memory:
         return Memory.from_state(labels, tensors, self.recipe.method.network.feature_dim)
 
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        return {name: kept[:0] if ".direction_" in name else kept for name, kept in self.kept_tensors().items()}
+
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        return -self.classifier.judge(self.views(X))
+        return -self.classifier.judge(self._views(X))
 
     @property
     def classifier(self) -> Classifier:
@@ -222,21 +217,26 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
         """The classifier that the recipe asks for, made of these moments instead of memory's."""
         return classifier_of(moments, self.settings.classifier)
 
+    @reads
     def residuals(self, images: Images) -> Images:
         """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
         return like(-self._scored(images, "residuals"), images)
 
     def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
         """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
-        X = self._checked(images)
+        return self._views(self._checked(images))
+
+    def _views(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "views n d"]:
         seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
         return torch.stack([self.encode(view) for view in seen])
 
+    @reads
     def replay_recognised(self) -> float:
         """Share of features drawn from memory that the classifier still assigns to their class after f(g(z)).
 
         Where it is low, the decoder has not learned to replay, and memory will not hold: train longer.
         """
+        check_can_draw(self, "replay")
         generator = torch.Generator(self.device).manual_seed(0)
         Z, y = self.memory.gaussians().sample(REPLAYED, generator)
         with torch.no_grad():

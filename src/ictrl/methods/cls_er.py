@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -31,9 +30,10 @@ from ictrl.methods.rehearsal import RehearsalConfig, RehearsalLearner
 from ictrl.methods.supervised import Seen, check_chance, sgd_stage
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import run_in, to_float
+from ictrl.shapes import Float, UInt8
 from ictrl.training.replay import frozen_copy
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import chunks
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class CLSER(RehearsalLearner):
     """Complementary learning systems with experience replay."""
 
     settings_type = CLSERConfig
+    predicts_by = ("stable",)
 
     def build(self, initial: torch.Generator) -> TrainingState:
         state = super().build(initial)
@@ -150,7 +151,7 @@ class CLSER(RehearsalLearner):
         """Log-posteriors of the stable network."""
         stable = self.averages["stable"]
         with exact_float32():
-            logits = [self.said_by(stable, to_float(part.to(self.device))) for part in X.split(CHUNK)]
+            logits = [self.said_by(stable, to_float(part.to(self.device))) for part in chunks(X)]
         return self.posteriors(torch.cat(logits))
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -29,6 +28,7 @@ from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars
 from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig, Teacher, first_of_each
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
+from ictrl.shapes import Int, UInt8
 from ictrl.theory.soft_targets import soft_targets
 from ictrl.training.loop import TaskHooks
 from ictrl.training.state import TrainingState

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -30,6 +29,7 @@ from ictrl.errors import ConfigError
 from ictrl.methods.consolidation import ConsolidationConfig, ConsolidationLearner, flat
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.graphs import Captured, side_stream
 from ictrl.training.loader import ImageSource
 

@@ -8,7 +8,6 @@ for a fixed number of images, equally many of each class: with every task the ol
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -16,6 +15,7 @@ from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars, balanced, exemplars_from, herded
 from ictrl.methods.supervised import SupervisedConfig, SupervisedLearner
 from ictrl.nets.wrappers import run_in
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.replay import frozen_copy
 
 

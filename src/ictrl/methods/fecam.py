@@ -15,18 +15,19 @@ features can be negative have sign(z)|z|^λ, which is the same where none is. Th
 tell classes by it until a second task comes; here the head is linear and thrown away (`first_task_encoder.py`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from ictrl.errors import ConfigError
-from ictrl.memory.mahalanobis import normalised_distances, shrunk
+from ictrl.memory.mahalanobis import normalised_distances, shrunk, whitened_distances
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.statistics import ClassStatistics
 
 SHRUNK = 2  # times
@@ -79,13 +80,20 @@ class FeCAM(FirstTaskLearner):
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Distances, the other way round."""
-        settings = self.settings
-        S = whole(self.kept["covariances"]).double()
+        means, S = self._gaussians()
+        with exact_float32():
+            return self.by_label(-normalised_distances(tukey(self.encode(X), self.settings.power), means, S))
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        distances = whitened_distances(*self._gaussians())
+        return lambda X: self.by_label(-distances(tukey(self.encode(X), self.settings.power)))
+
+    def _gaussians(self) -> tuple[Float[Tensor, "k d"], Float[Tensor, "k d d"]]:
+        """Transformed means and shrunk covariances."""
+        settings, S = self.settings, whole(self.kept["covariances"]).double()
         for _ in range(SHRUNK):
             S = shrunk(S, settings.shrink_variance, settings.shrink_covariance)
-        with exact_float32():
-            Z, means = tukey(self.encode(X), settings.power), tukey(self.kept["means"], settings.power)
-            return self.by_label(-normalised_distances(Z, means, S))
+        return tukey(self.kept["means"], settings.power), S
 
 
 def tukey(Z: Float[Tensor, "n d"], power: float) -> Float[Tensor, "n d"]:

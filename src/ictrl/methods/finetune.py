@@ -9,11 +9,11 @@ Settings: ours. Each task has its own Adam and trains BatchNorm in the ordinary 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import StageConfig, used_later
 from ictrl.methods.supervised import SupervisedConfig, SupervisedLearner
+from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

@@ -12,12 +12,12 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from ictrl.config import StageConfig
 from ictrl.methods.headless import HeadlessLearner
 from ictrl.methods.supervised import OptimiserConfig, SupervisedConfig, sgd_stage
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

@@ -5,12 +5,12 @@ says is exact for ever; what the first task did not teach the encoder, it never 
 that goes on learning.
 """
 
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import FrozenConfig
 from ictrl.memory.store import Memory
 from ictrl.methods.closed_loop import ClosedLoopLearner
+from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

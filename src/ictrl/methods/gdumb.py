@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
@@ -27,6 +26,7 @@ from ictrl.memory.buffer import Exemplars
 from ictrl.memory.selection import greedy_balanced
 from ictrl.methods.kept_images import ExemplarLearner, KeptImagesConfig
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, check_chance, sgd_stage
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.cutmix import cutmix, mixed_cross_entropy
 from ictrl.training.loop import TaskHooks
 

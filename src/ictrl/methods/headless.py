@@ -5,15 +5,20 @@ kept: named tensors, whose shapes follow from the number of classes.
 """
 
 from abc import abstractmethod
+from typing import ClassVar
 
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from ictrl.methods.supervised import SupervisedLearner
+from ictrl.shapes import Int
 
 
 class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     """An encoder, and statistics of its features."""
+
+    predicts_by = ("encoder",)
+    only_to_learn: ClassVar[tuple[str, ...]] = ()
+    """names of what is kept that `predict` does not need"""
 
     @abstractmethod
     def shapes(self, classes: int) -> dict[str, tuple[int, ...]]:
@@ -44,7 +49,18 @@ class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if not labels:
             return {}
-        expected, found = self.shapes(len(labels)), {name: tuple(kept.shape) for name, kept in tensors.items()}
-        if found != expected:
-            raise ValueError(f"what is kept has shapes {found} and not {expected}")
-        return tensors
+        return _of_shapes(tensors, self.shapes(len(labels)))
+
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        return {name: kept for name, kept in self.kept.items() if name not in self.only_to_learn}
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        needed = {name: shape for name, shape in self.shapes(len(labels)).items() if name not in self.only_to_learn}
+        return _of_shapes(tensors, needed) if labels else {}
+
+
+def _of_shapes(tensors: dict[str, Tensor], expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    found = {name: tuple(kept.shape) for name, kept in tensors.items()}
+    if found != expected:
+        raise ValueError(f"what is kept has shapes {found} and not {expected}")
+    return tensors

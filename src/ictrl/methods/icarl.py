@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
@@ -29,6 +28,7 @@ from ictrl.memory.buffer import Exemplars
 from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 
@@ -48,6 +48,7 @@ class ICaRL(ExemplarLearner):
 
     settings_type = ICaRLConfig
     keeps = "some images and their means"
+    predicts_by = ("encoder",)
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
@@ -83,7 +84,15 @@ class ICaRL(ExemplarLearner):
             return self.by_label(2 * Z @ self.kept["means"].T - 2)
 
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {**super().kept_from(labels, tensors), **self.kept_to_predict_from(labels, tensors)}
+
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        return {"means": self.kept["means"]} if self.labels else {}
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if not labels:
+            return {}
         expected = (len(labels), self.recipe.method.network.feature_dim)
-        if labels and tuple(tensors["means"].shape) != expected:
+        if tuple(tensors["means"].shape) != expected:
             raise ValueError(f"means {tuple(tensors['means'].shape)} and not {expected}")
-        return super().kept_from(labels, tensors)
+        return {"means": tensors["means"]}

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,6 +24,8 @@ from ictrl.memory.compensation import fit_compensation
 from ictrl.memory.recognition import Recognition, recognise
 from ictrl.memory.store import Memory, merged
 from ictrl.methods.closed_loop import ClosedLoopLearner
+from ictrl.methods.inference import check_can_learn
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import Progress, TaskHooks
 from ictrl.training.task import CHUNK
 
@@ -87,6 +88,7 @@ class ICTRL(ClosedLoopLearner):
         may move more freely than what is seen once. `progress` is called after every epoch. What `review` returns says
         what was done, and why.
         """
+        check_can_learn(self, "review")
         X = self._checked(images)
         self._check_learned("review")
         if label is not None:
@@ -103,7 +105,7 @@ class ICTRL(ClosedLoopLearner):
         stage = review_stage(self.settings.later, epochs, distillation)
         # a class that is learned again has no second place among the old ones, from which it would be pushed away
         others = Memory({other: kept for other, kept in self.memory.items() if other != again})
-        with self._all_or_nothing():
+        with self._gate.learning(self):
             y = torch.full((len(X),), again, device=self.device)
             moved, Z = self._play_and_follow(X, y, others or self.memory, stage, TaskHooks(progress))
             formed = self.formed(Z, y)[again]

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.shapes import Int, UInt8
 
 Images = TypeVar("Images", Tensor, NDArray[Any])
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import StageConfig
 from ictrl.memory.buffer import Exemplars, exemplars_from
 from ictrl.methods.supervised import SupervisedConfig, SupervisedLearner
+from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

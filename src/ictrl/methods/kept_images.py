@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars, exemplars_from
 from ictrl.methods.supervised import SupervisedLearner
+from ictrl.shapes import Int, UInt8
 
 
 @dataclass(frozen=True)

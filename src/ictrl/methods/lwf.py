@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -23,6 +22,7 @@ from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
 from ictrl.nets.wrappers import run_in
+from ictrl.shapes import Int, UInt8
 from ictrl.theory.soft_targets import soft_targets
 from ictrl.training.loop import TaskHooks
 from ictrl.training.replay import frozen_copy

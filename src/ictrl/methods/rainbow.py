@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import AugmentationConfig, StageConfig
@@ -29,6 +28,7 @@ from ictrl.methods.kept_images import ExemplarLearner
 from ictrl.methods.rehearsal import BufferConfig, RehearsalConfig
 from ictrl.methods.supervised import OptimiserConfig, Seen, check_chance
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.cutmix import cutmix, mixed_cross_entropy
 from ictrl.training.loop import TaskHooks
 from ictrl.training.task import CHUNK

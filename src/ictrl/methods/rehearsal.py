@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Replayed, ReservoirBuffer, exemplars_from
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
+from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
 
 

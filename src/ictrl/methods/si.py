@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import used_later
 from ictrl.errors import ConfigError
 from ictrl.methods.consolidation import ConsolidationConfig, ConsolidationLearner, flat
 from ictrl.methods.supervised import Seen
+from ictrl.shapes import Float, UInt8
 
 
 @dataclass(frozen=True)

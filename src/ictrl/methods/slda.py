@@ -13,17 +13,18 @@ Settings: ε = 1e-4 is the paper's. The authors' encoder comes from ImageNet; he
 first image, of which, as of each class's first, μ_y is the image itself and δ is 0.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from ictrl.errors import ConfigError
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, Int, UInt8
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,21 @@ class SLDA(FirstTaskLearner):
         return {"counts": (classes,), "means": (classes, d), "covariance": (half_size(d),)}
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+        return self.scorer()(X)
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
         """wⱼᵀz − ½ wⱼᵀμⱼ."""
         eps, means = self.settings.shrinkage, self.kept["means"].double()
         S = (1 - eps) * whole(self.kept["covariance"]).double()
         S.diagonal().add_(eps)
         W = torch.cholesky_solve(means.T, torch.linalg.cholesky(S)).T  # (k, d)
         offsets = -0.5 * (W * means).sum(1)
-        with exact_float32():
-            return self.by_label(self.encode(X) @ W.T.float() + offsets.float())
+
+        def scores(X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
+            with exact_float32():
+                return self.by_label(self.encode(X) @ W.T.float() + offsets.float())
+
+        return scores
 
 
 def streamed(

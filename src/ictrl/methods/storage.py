@@ -1,11 +1,14 @@
 """Learners, and tasks stopped half-way, as safetensors files: numbers and names, nothing that could run when loaded.
 
 A file carries a digest of all it holds. A byte that changed on the disk is found on loading and not in the results.
+A run folder stands for the newest good learner in it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +26,8 @@ from ictrl.recipes.tables import recipe_from_table, recipe_to_table
 VERSION = "2"
 READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
 LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
+ALL, TO_PREDICT, TO_DRAW = "all", "predict", "predict and draw"  # what a file holds of a learner
+CHECKPOINTS = "checkpoint"  # where a run folder has its learners
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Stored:
     """epochs of a stopped task"""
     notes: dict[str, str] = field(default_factory=dict)
     """whatever a caller wants to find again"""
+    parts: str = ALL
+    """of the learner: all of it, or what it needs to predict, or to predict and draw"""
 
 
 def write_stored(path: Path, kind: str, stored: Stored) -> None:
@@ -53,9 +60,38 @@ def write_stored(path: Path, kind: str, stored: Stored) -> None:
         "device": stored.device,
         "epoch": str(stored.epoch),
         "notes": json.dumps(stored.notes),
+        "parts": stored.parts,
     }
     metadata["digest"] = _digest(metadata, tensors)
     write_atomically(path, to_safetensors(tensors, metadata))
+
+
+def learners_in(folder: Path) -> list[Path]:
+    """Learners after a task among the checkpoints of a run, newest first."""
+    return sorted(folder.glob("after-task-*.safetensors"), reverse=True)
+
+
+def read_learner(path: Path) -> Stored:
+    """What a file holds, or the newest good one of a run folder; damaged files are passed over with a warning."""
+    if not path.is_dir():
+        return read_stored(path, LEARNER)
+    found = learners_in(path / CHECKPOINTS)
+    if not found:
+        raise InputError(
+            f"Expected a saved learner or a run folder but {path} is a folder without a learned task: name the file, "
+            "or a folder that `ictrl run` made."
+        )
+    problem = ""
+    for file in found:
+        try:
+            stored = read_stored(file, LEARNER)
+        except InputError as error:
+            problem = problem or str(error)
+            continue
+        if problem:
+            warnings.warn(f"{problem} Going back to {file.name}.", stacklevel=3)
+        return stored
+    raise InputError(f"Expected a run folder with a good learner but {path} has none. {problem}")
 
 
 def read_stored(path: Path, kind: str) -> Stored:
@@ -91,9 +127,21 @@ def read_stored(path: Path, kind: str) -> Stored:
             tensors=tensors,
             epoch=int(metadata["epoch"]),
             notes=dict(json.loads(metadata["notes"])),
+            parts=metadata.get("parts", ALL),
         )
     except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
         raise InputError(f"Expected {what} but {path} describes none: {error}.") from None
+
+
+@contextmanager
+def fitting(path: str | Path, advice: str = "") -> Iterator[None]:
+    """Turns whatever goes wrong while contents are put into place into one line, with advice if there is any."""
+    try:
+        yield
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(line.strip() for line in str(error).splitlines()[:2]).rstrip(".")  # torch's is in the second
+        line = f"Expected a saved learner but the contents of {path} do not fit: {reason}."
+        raise InputError(f"{line} {advice}".rstrip()) from None
 
 
 def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -22,6 +21,7 @@ from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import draw
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource
@@ -29,7 +29,7 @@ from ictrl.training.loop import TaskHooks, run_epochs
 from ictrl.training.players import adam, sgd
 from ictrl.training.profiler import untimed
 from ictrl.training.state import TrainingState
-from ictrl.training.task import CHUNK
+from ictrl.training.task import chunks
 
 
 def check_stage(name: str, stage: StageConfig) -> None:
@@ -144,7 +144,7 @@ class SupervisedLearner(Learner[Kept]):
     def encode(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """f(x) of images as they are, by the networks as they are, nothing learned from it."""
         with torch.no_grad(), exact_float32():
-            return torch.cat([self.features(to_float(part.to(self.device))) for part in X.split(CHUNK)])
+            return torch.cat([self.features(to_float(part.to(self.device))) for part in chunks(X)])
 
     def _networks(self, initial: torch.Generator, generator: torch.Generator) -> TrainingState:
         """New ones, with a head for no class yet."""
@@ -225,6 +225,13 @@ class SupervisedLearner(Learner[Kept]):
             batches.shuffle()  # a task stopped after its last epoch does not know that epoch's order
             refresh_batchnorm(encoder, (to_float(source.pixels(*given)) for given in source.batches(batches.rows)))
         encoder.eval()
+
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        """Nothing: the networks do it alone."""
+        return {}
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Kept:
+        return self.kept_from([], {})
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Log-posteriors."""

@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -29,9 +28,11 @@ from ictrl.memory.compensation import fit_movement
 from ictrl.memory.wide_memory import WideMemory, check_enough, nothing_yet
 from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inputs import Images, like
+from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
 from ictrl.nets.wrappers import check_backbone, precision_of
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import ROTATIONS
 from ictrl.training.distillation import WideDistillation
 from ictrl.training.loop import TaskHooks
@@ -83,6 +84,7 @@ class WideLearner(Learner[Kept]):
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         return self.reader.scores(self.wide_memory, X)[:, torch.tensor(self.labels, device=self.device).argsort()]
 
+    @reads
     def predict_proba(self, images: Images) -> Images:
         """The probability of each of `classes_` for each image: (n, classes), rows that sum to 1.
 
@@ -95,10 +97,12 @@ class WideLearner(Learner[Kept]):
         """What scores were divided by, so that probabilities are neither too sure nor too careful."""
         return self.wide_memory.calibration.temperature
 
+    @reads
     def strangeness(self, images: Images) -> Images:
         """How little each image looks like any class, from 0 to 2."""
         return like(self._strangeness(images, "strangeness"), images)
 
+    @reads
     def unknown(self, images: Images, false_alarms: float = 0.05) -> Images:
         """Whether each image is of no known class; of those that are of one, about so many are called unknown too."""
         strangeness = self._strangeness(images, "unknown")

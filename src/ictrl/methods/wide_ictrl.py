@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import GameConfig, GameStageConfig, MemoryConfig, MethodConfig, Recipe, WeightsConfig, used_later
@@ -24,10 +23,14 @@ from ictrl.errors import ConfigError
 from ictrl.memory.store import Memory
 from ictrl.memory.wide_memory import WideMemory, check_enough, nothing_yet
 from ictrl.methods.closed_loop import REPLAYED, DrawingLearner
+from ictrl.methods.inference import check_can_draw
+from ictrl.methods.threads import reads
 from ictrl.methods.wide import Wide, WideConfig, WideLearner, default_trunk
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
+from ictrl.nets.families import backbones
 from ictrl.nets.head import HeadOnTrunk
 from ictrl.nets.wrappers import precision_of, run_stages
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective
 from ictrl.training.loop import TaskHooks
 from ictrl.training.players import untrained
@@ -80,7 +83,7 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
     def build(self, initial: torch.Generator) -> TrainingState:
         network, settings = self.recipe.method.network, self.settings
         shape = network.channels, network.image_size, network.image_size
-        trunk, decoder = self._backbones(network, initial)
+        trunk, decoder = backbones(network, self._own_networks, initial)
         trunk.to(self.device).eval()
         self._precision = precision_of(settings.game.precision, self.device)
         self.reader = WideReader(trunk, shape, settings.reading, self._precision)
@@ -137,8 +140,14 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
     def own_encoder(self) -> nn.Module | None:
         return self._own_networks[0]
 
+    def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
+        check_can_draw(self, "give features to draw from")
+        return super().encode(images)
+
+    @reads
     def replay_recognised(self) -> float:
         """Share of images drawn from memory, as `sample` gives them, for which `predict` gives their class."""
+        check_can_draw(self, "replay")
         generator = torch.Generator(self.device).manual_seed(0)
         Z, y = self.memory.gaussians().sample(REPLAYED, generator)
         predicted = self.reader.scores(self.wide_memory, self.decode(Z)).argmax(1)
@@ -156,6 +165,14 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
         wide, drawn = (group(tensors, part) for part in (WIDE, DRAWN))
         d = self.recipe.method.network.feature_dim
         return WideAndDrawn(self.reader.kept_from(len(labels), wide), Memory.from_state(labels, drawn, d))
+
+    def kept_to_predict(self) -> dict[str, Tensor]:
+        return {name: kept for name, kept in self.kept_tensors().items() if name.startswith(f"{WIDE}.")}
+
+    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideAndDrawn:
+        if not labels:
+            return self.kept_from([], {})
+        return WideAndDrawn(self.reader.kept_from(len(labels), group(tensors, WIDE)), Memory())
 
     def remembering(self, recipe: Recipe | None = None) -> Wide:
         """As `wide` would go on from here: for the floors."""

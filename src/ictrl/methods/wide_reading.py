@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError, InputError
@@ -13,9 +12,10 @@ from ictrl.memory.calibration import NOT_CALIBRATED, Calibration, held_out
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
-from ictrl.nets.wrappers import check_stages, run_stages
+from ictrl.nets.wrappers import check_stages, run_stages, to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import shown
-from ictrl.training.task import CHUNK
+from ictrl.training.task import CHUNK, chunks
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class WideReader:
     ) -> None:
         self.encoder, self.reading, self.precision = encoder, reading, precision
         self.device = next(encoder.parameters()).device
-        self._classifier: tuple[WideMemory, WideClassifier] | None = None
+        self._classifier: tuple[WideMemory, WideClassifier, float] | None = None
         self._check(shape)
 
     def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n _ _ _"]]:
         """Each stage of each image, pooled; the mean over the views that the recipe asks for."""
         found = []
         with torch.no_grad(), exact_float32():
-            for part in X.split(CHUNK):
+            for part in chunks(X):
                 seen = [
                     pooled(run_stages(self.precision, self.encoder, view), self.reading.pools)
                     for view in self._views(part.to(self.device))
@@ -101,16 +101,20 @@ class WideReader:
     def _views(self, X: UInt8[Tensor, "n c h w"]) -> Iterator[Float[Tensor, "n c h w"]]:
         """Images as they are, mirrored, moved."""
         far = self.reading.shifts
+        if not far and not self.reading.mirror and X.device.type == "cpu":  # the same numbers, sooner
+            yield to_float(X)
+            return
         moves = ((0, 0), (far, 0), (-far, 0), (0, far), (0, -far)) if far else ((0, 0),)
+        n = X.shape[0]  # which may be any number in an exported graph; len(X) may not
         for mirrored in (0, 1) if self.reading.mirror else (0,):
-            flipped = torch.full((len(X),), mirrored, device=self.device)
+            flipped = torch.full((n,), mirrored, device=self.device)
             for move in moves:
-                yield shown(X, flipped, flipped.new_tensor(move)[:, None].repeat(1, len(X)), None, torch.float32)
+                yield shown(X, flipped, flipped.new_tensor(move)[:, None].repeat(1, n), None, torch.float32)
 
     def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         """φ of images, reduced as this memory's."""
         with exact_float32():
-            parts = [memory.reduction.apply(self.stages(part)) for part in X.split(8 * CHUNK)]
+            parts = [memory.reduction.apply(self.stages(part)) for part in chunks(X, 8 * CHUNK)]
         return torch.cat(parts)
 
     def read(self, memory: WideMemory, stages: list[Tensor]) -> Float[Tensor, "n D"]:
@@ -153,8 +157,9 @@ class WideReader:
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
-            scores = self.classifier_of(memory).scores(self.features(X, memory))
-        return (scores / memory.calibration.temperature).log_softmax(1)
+            _, classifier, temperature = self._made_of(memory)
+            scores = classifier.scores(self.features(X, memory))
+        return (scores / temperature).log_softmax(1)
 
     def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2."""
@@ -163,9 +168,13 @@ class WideReader:
 
     def classifier_of(self, memory: WideMemory) -> WideClassifier:
         """Made of a memory with this reading's ridge, once."""
-        if self._classifier is None or self._classifier[0] is not memory:
-            self._classifier = memory, WideClassifier.of(memory, self.reading.ridge)
-        return self._classifier[1]
+        return self._made_of(memory)[1]
+
+    def _made_of(self, memory: WideMemory) -> tuple[WideMemory, WideClassifier, float]:
+        if (made := self._classifier) is None or made[0] is not memory:
+            made = memory, WideClassifier.of(memory, self.reading.ridge), memory.calibration.temperature
+            self._classifier = made
+        return made
 
     def kept_from(self, classes: int, tensors: dict[str, Tensor]) -> WideMemory:
         """From what `WideMemory.tensors` gave; KeyError or ValueError if they do not fit."""

@@ -10,11 +10,11 @@ Images are float tensors in [−1, 1] here. Unit length and precision are added 
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.nets.layers import Double, FromFeature, FromImage, Halve, ToFeature, ToImage, initialise
+from ictrl.shapes import Float
 
 IMAGE_SIZES = (8, 16, 32, 64, 128, 256)
 

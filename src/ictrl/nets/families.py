@@ -1,13 +1,14 @@
-"""The encoders that recipes choose from by name."""
+"""The networks that recipes choose from: encoders by name, and the decoder that goes with them."""
 
 import torch
 from torch import nn
 
 from ictrl.config import NetworkConfig
-from ictrl.nets.dcgan import Encoder
+from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.layers import initialise_uniformly
 from ictrl.nets.resnet import ResNet
 from ictrl.nets.resnet18 import ResNet18
+from ictrl.nets.wrappers import check_backbone
 
 ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18]] = {
     "dcgan": Encoder,
@@ -23,3 +24,22 @@ def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None)
     if network.initialisation == "torch":
         initialise_uniformly(encoder, generator)
     return encoder
+
+
+def backbones(
+    network: NetworkConfig, own: tuple[nn.Module | None, nn.Module | None], generator: torch.Generator
+) -> tuple[nn.Module, nn.Module]:
+    """Encoder and decoder: one's own where there are any, which are checked, and otherwise new ones."""
+    size, channels, d = network.image_size, network.channels, network.feature_dim
+    own_encoder, own_decoder = own
+    encoder = own_encoder or encoder_of(network, generator)
+    width = network.width if network.decoder_width is None else network.decoder_width
+    decoder = own_decoder or Decoder(size, channels, width, d, generator=generator)
+    for name, given, shapes in (
+        ("encoder", own_encoder, ((2, channels, size, size), (2, d))),
+        ("decoder", own_decoder, ((2, d), (2, channels, size, size))),
+    ):
+        if given is not None:
+            weight = next(given.parameters(), torch.zeros(0))  # a network may have none
+            check_backbone(name, given.eval(), torch.zeros(shapes[0], device=weight.device), shapes[1])
+    return encoder, decoder

@@ -1,13 +1,13 @@
 """Heads on top of an encoder: a linear classifier that grows, a projector, one that draws from a frozen trunk."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 from torch.nn.utils import skip_init
 
 from ictrl.nets.layers import ToFeature, initialise
 from ictrl.nets.wrappers import run_stages
+from ictrl.shapes import Float
 
 SIDE = 4  # of the map that becomes a feature
 

@@ -4,17 +4,19 @@ A network has a 4×4 layer next to the image, some that halve or double the side
 what its line of PyTorch says; on a GPU a few of them are done by faster kernels, which compute the same.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ictrl import kernels
+from ictrl.shapes import Float
 
 LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
+_switches, _within, _before = threading.Lock(), list[bool](), list[bool]()  # of `exact_float32`
 
 
 class Convolution(nn.Conv2d):
@@ -126,14 +128,23 @@ def initialise_uniformly(network: nn.Module, generator: torch.Generator | None) 
 
 @contextmanager
 def exact_float32() -> Iterator[None]:
-    """float32 means float32: a GPU's convolutions and products do not shorten it to TF32. Restored afterwards."""
+    """float32 means float32: a GPU's convolutions and products do not shorten it to TF32. Restored afterwards.
+
+    The switches are the whole process's: of several threads that are within, the first turns them and the last back.
+    """
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = cudnn.allow_tf32, matmul.allow_tf32
+    with _switches:
+        if not _within:
+            _before[:] = cudnn.allow_tf32, matmul.allow_tf32
+            cudnn.allow_tf32 = matmul.allow_tf32 = False
+        _within.append(True)
     try:
-        cudnn.allow_tf32 = matmul.allow_tf32 = False
         yield
     finally:
-        cudnn.allow_tf32, matmul.allow_tf32 = before
+        with _switches:
+            _within.pop()
+            if not _within:
+                cudnn.allow_tf32, matmul.allow_tf32 = _before
 
 
 def normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:

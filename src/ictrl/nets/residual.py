@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.nets.dcgan import IMAGE_SIZES
+from ictrl.shapes import Float
 
 MOST_STAGES, BLOCKS = 4, 2
 LARGEST = 32  # the side that the first stage works at, at most

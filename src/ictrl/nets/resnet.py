@@ -10,11 +10,11 @@ with one BatchNorm after the sum, so that each of its passes is one kernel on a 
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.nets.layers import Convolution, normalise
 from ictrl.nets.residual import MOST_STAGES, initialise_he, stages_of, stem_stride, through
+from ictrl.shapes import Float
 
 
 class Block(nn.Module):

@@ -11,12 +11,12 @@ reduced to 32 by the first convolution, which then has a larger kernel; smaller 
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.nets.layers import Convolution, normalise
 from ictrl.nets.residual import MOST_STAGES, initialise_he, stages_of, stem_stride, through
+from ictrl.shapes import Float
 
 NO_RELU = 1.0  # the slope below 0 that leaves numbers as they are
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ictrl.errors import InputError
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, UInt8
 
 
 def to_float(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

@@ -6,7 +6,6 @@ from itertools import accumulate
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import UInt8
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
@@ -19,6 +18,7 @@ from ictrl.report.house_style import house_style
 from ictrl.report.palette import LIGHT, method_colour
 from ictrl.report.plots import DASHES
 from ictrl.report.words import printable
+from ictrl.shapes import UInt8
 
 CURVES = {
     "memory": ("from memory alone", "o-"),

@@ -8,7 +8,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.config import Recipe
@@ -21,6 +20,7 @@ from ictrl.memory.store import Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.capabilities import Draws, KeepsMoments
 from ictrl.report.words import printable
+from ictrl.shapes import UInt8
 
 Sheet = dict[int, UInt8[Tensor, "_ shown side side"]]
 

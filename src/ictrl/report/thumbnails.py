@@ -6,12 +6,12 @@ from io import BytesIO
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from ictrl.report.svg import data_uri
+from ictrl.shapes import UInt8
 
 BETWEEN = 128  # grey of the lines between pictures, right in light and in dark
 SMALLEST = 64  # pixels that a cell takes on the page, at least

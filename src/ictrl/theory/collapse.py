@@ -1,8 +1,9 @@
 """A loss against collapse: features should vary in every direction, or their covariance has no inverse."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+
+from ictrl.shapes import Float
 
 JITTER = 1e-4  # on the diagonal: a batch of fewer rows than features has a singular covariance
 

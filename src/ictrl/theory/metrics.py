@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.shapes import Float, Int
 
 
 @dataclass(frozen=True)

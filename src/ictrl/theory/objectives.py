@@ -30,10 +30,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ictrl.shapes import Float
 from ictrl.theory.rates import TranscriptionRates, transcription_rates
 from ictrl.theory.statistics import ClassLayout, class_moments
 

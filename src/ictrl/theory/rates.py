@@ -21,12 +21,12 @@ and weights belong to `objectives`.
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ictrl.errors import NonFiniteError
 from ictrl.kernels import gpu
+from ictrl.shapes import Float, Int
 
 PIVOT = 32  # rows factorised at a time; 16 to 64 are alike
 WHOLE = 256  # a GPU factorises up to so many rows at once: block by block it would launch more and wait longer

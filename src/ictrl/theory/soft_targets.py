@@ -1,7 +1,8 @@
 """Distillation: how far a network's logits are from those of another that is to be imitated."""
 
-from jaxtyping import Float
 from torch import Tensor
+
+from ictrl.shapes import Float
 
 
 def soft_targets(logits: Float[Tensor, "n k"], wanted: Float[Tensor, "n k"], temperature: float) -> Float[Tensor, ""]:

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ictrl.errors import InputError
+from ictrl.shapes import Float, Int
 
 # Means and covariances
 

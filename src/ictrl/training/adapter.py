@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 from torch.nn.utils import clip_grad_norm_
@@ -17,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_
 from ictrl.errors import ConfigError
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.mlp import mlp
+from ictrl.shapes import Float
 from ictrl.theory.collapse import anti_collapse
 from ictrl.theory.statistics import ClassStatistics, spectrum
 from ictrl.training.graphs import Captured, side_stream

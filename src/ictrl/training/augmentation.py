@@ -7,13 +7,13 @@ part of a recorded step. A rotated image is one of another class: `rotated_label
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
 from ictrl.config import AugmentationConfig
 from ictrl.kernels import gpu
 from ictrl.nets.wrappers import to_float
+from ictrl.shapes import Bool, Float, Int, Shaped, UInt8
 
 ROTATIONS = 4  # quarters of a turn
 ASPECT = 4 / 3  # of a crop, at most, either way

@@ -9,9 +9,10 @@ with m a box whose area is uniform in [0, 1] before the image's edges cut it: on
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+
+from ictrl.shapes import Float, Int
 
 
 class Mixed(NamedTuple):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from copy import deepcopy
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.nets.wrappers import run_stages
+from ictrl.shapes import Float
 
 Read = Callable[[list[Tensor]], Float[Tensor, "n D"]]
 """wide features from the activations of stages"""

@@ -11,10 +11,10 @@ objective sees that.
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ictrl.nets.wrappers import ImageEncoder
+from ictrl.shapes import Float
 from ictrl.theory.objectives import Objective, Transcription, evaluate
 from ictrl.theory.statistics import ClassLayout
 from ictrl.training.players import Players, untrained

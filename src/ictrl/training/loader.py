@@ -7,8 +7,9 @@ the next one is put together and on its way. `Batches` says in which order they 
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
+
+from ictrl.shapes import Int, UInt8
 
 SHARE = 0.5  # of the device's free memory that images may take; the rest is for the players
 

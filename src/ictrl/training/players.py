@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +33,34 @@ class Players:
         self.decoder.train(train)
 
 
+class NoOptimiser:
+    """In the place of one where nothing will learn: making a real one loads torch's compiler, which is slow."""
+
+    state: ClassVar[dict[Any, Any]] = {}
+
+    def register_step_pre_hook(self, hook: Any) -> None:
+        """There will be no step."""
+
+
+_idle: ContextVar[bool] = ContextVar("idle", default=False)
+
+
+@contextmanager
+def without_optimisers(without: bool) -> Iterator[None]:
+    """Within it, networks are made without optimisers."""
+    before = _idle.set(without)
+    try:
+        yield
+    finally:
+        _idle.reset(before)
+
+
 def adam(
     network: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float = 0.0
 ) -> torch.optim.Adam:
     """Adam for a network, such that its step can be recorded on a GPU; with weight decay it is AdamW."""
+    if _idle.get():
+        return cast(torch.optim.Adam, NoOptimiser())
     # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
     on_gpu: dict[str, Any] = {}
     rate: float | Tensor = learning_rate
@@ -48,6 +73,8 @@ def adam(
 
 def sgd(network: nn.Module, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0) -> torch.optim.SGD:
     """SGD for a network, such that its step can be recorded on a GPU."""
+    if _idle.get():
+        return cast(torch.optim.SGD, NoOptimiser())
     on_gpu: dict[str, Any] = {}
     rate: float | Tensor = learning_rate
     if (first := next(network.parameters())).is_cuda:  # one kernel for all parameters, the rate read on the device

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from ictrl.config import GameConfig, GameStageConfig
 from ictrl.memory.store import Gaussians
 from ictrl.nets.wrappers import to_float
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective
 from ictrl.theory.statistics import class_layout
 from ictrl.training.augmentation import ROTATIONS, draw, rotated_labels
@@ -27,6 +27,11 @@ from ictrl.training.replay import Replay, frozen_copy
 from ictrl.training.state import TrainingState
 
 CHUNK = 2048  # images that pass through a network at once where nothing is learned from them
+
+
+def chunks(X: Tensor, size: int = CHUNK) -> tuple[Tensor, ...]:
+    """Images, or what is computed of them, in parts; in one where a graph is exported, which takes any number."""
+    return (X,) if torch.compiler.is_exporting() else X.split(size)
 
 
 @dataclass(frozen=True)

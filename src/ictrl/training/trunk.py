@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
@@ -22,6 +21,7 @@ from ictrl.config import AugmentationConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.nets.head import LinearHead, projector_head
 from ictrl.nets.wrappers import run_in, run_through, to_float
+from ictrl.shapes import Int, UInt8
 from ictrl.theory.rates import coding_rate
 from ictrl.training.augmentation import ROTATIONS, draw, rotated, rotated_labels
 from ictrl.training.distillation import WideDistillation

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from io import BytesIO
 
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
+
+from ictrl.shapes import UInt8
 
 SMALLEST = 64  # pixels: smaller pictures are enlarged by a whole factor, so that one can see them
 GAP = 2  # white pixels between pictures

@@ -17,7 +17,6 @@ from itertools import count
 from typing import Any
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from ictrl.data import Task
@@ -26,6 +25,7 @@ from ictrl.errors import InputError
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, ask
 from ictrl.methods.inputs import whole_number
+from ictrl.shapes import Float, UInt8
 from ictrl.theory.metrics import frechet_distance, inception_score
 from ictrl.visualize.judges import Inception, Judge, look
 

@@ -12,7 +12,6 @@ A class has two sets of directions, both computed from its stored mean and covar
 """
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -20,6 +19,7 @@ from ictrl.errors import InputError
 from ictrl.memory.store import ClassMemory
 from ictrl.methods.capabilities import DrawsFeatures
 from ictrl.methods.inputs import whole_number
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.statistics import spectrum
 
 OPPOSITE = 1e-3  # radians short of half a circle: between nearly opposite features no great circle is the shortest

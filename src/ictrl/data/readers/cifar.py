@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import StreamConfig
@@ -21,6 +20,7 @@ from ictrl.data.layout import Layout, Source
 from ictrl.data.pickles import PickledArray, read_pickle
 from ictrl.data.registry import locate, register_dataset
 from ictrl.errors import InputError
+from ictrl.shapes import Int, UInt8
 
 PIXELS = 3 * 32 * 32
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.config import StreamConfig
@@ -19,6 +18,7 @@ from ictrl.data.pictures import read_picture
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
+from ictrl.shapes import UInt8
 
 LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 

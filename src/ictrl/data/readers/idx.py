@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ictrl.config import StreamConfig
@@ -21,6 +20,7 @@ from ictrl.data.dataset import Dataset
 from ictrl.data.layout import Layout, Source
 from ictrl.data.registry import locate, register_dataset
 from ictrl.errors import InputError
+from ictrl.shapes import UInt8
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 DIGITS = tuple(str(digit) for digit in range(10))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import affine_grid, avg_pool2d, grid_sample
@@ -19,6 +18,7 @@ from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.registry import register_dataset
 from ictrl.errors import InputError
+from ictrl.shapes import Float, Int, UInt8
 
 LETTERS = "ABCDEFGHIJKLMNOPQRST"
 _DEJAVU = [f"DejaVuSans{kind}{style}" for kind in ("", "Mono") for style in ("", "-Bold", "-Oblique", "-BoldOblique")]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from ictrl.data.dataset import Dataset, numbered
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.resize import fit
 from ictrl.errors import InputError
+from ictrl.shapes import Int, UInt8
 
 NAMES = (("x_train", "y_train", "x_test", "y_test"), ("images", "labels", "test_images", "test_labels"))
 COLOURS = (1, 3)

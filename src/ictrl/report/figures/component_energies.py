@@ -1,12 +1,12 @@
 """How much of a class's variance each of its principal components holds."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import Curve, line_chart
 from ictrl.report.record import RunRecord
+from ictrl.shapes import Float
 from ictrl.theory.statistics import ClassStatistics
 
 COMPONENTS = 30  # whose energy is drawn

