@@ -9,6 +9,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ictrl.config import FrozenConfig
+from ictrl.memory.few_images import check_enough
 from ictrl.memory.store import Memory
 from ictrl.methods.closed_loop import ClosedLoopLearner
 from ictrl.training.loop import TaskHooks
@@ -20,6 +21,7 @@ class Frozen(ClosedLoopLearner):
     settings_type = FrozenConfig
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
+        check_enough(y)
         if not self.memory:
             self.play(X, y, self.memory, self.settings.first, hooks)
         return self.memory.with_classes(self.formed(self.encode(X), y))

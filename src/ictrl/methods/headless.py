@@ -15,6 +15,8 @@ from ictrl.methods.supervised import SupervisedLearner
 class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     """An encoder, and statistics of its features."""
 
+    keeps_statistics = True
+
     @abstractmethod
     def shapes(self, classes: int) -> dict[str, tuple[int, ...]]:
         """Of all that is kept of so many classes."""
