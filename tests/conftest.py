@@ -59,6 +59,7 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name="odd",
         network={"channels": 3},
         stream=StreamConfig(dataset="folder", root=str(root / "pictures"), tasks=2),
+        run={"keep_pictures": 4},
     )
     ictrl.run(recipe, root / "run")
     return root / "run"

@@ -215,7 +215,10 @@ class MemoryConfig:
     directions: int = 12
     """r, principal directions per class"""
     neighbours: int = 40
-    """k, features that form the Gaussian of a direction"""
+    """k, features that form the Gaussian of a direction; ten where fewer are asked for"""
+    disjoint: bool = True
+    """beyond the paper: no feature counts for two directions. False: the paper's sets, which share features; where two
+    of them share one or two, these can be computed back from what is kept"""
     samples: int = used_later(40)
     """m, features drawn from each Gaussian when old classes are replayed"""
     drift_compensation: bool = used_later(True)
@@ -330,7 +333,7 @@ class StreamConfig:
     root: str | None = None
     """folder that holds the dataset's files, by default where downloads go; your own folder or .npz file"""
     test_share: float = 0.2
-    """share of each class held out as test images where the data has no test part of its own (folder, hub)"""
+    """share of each class held out as test images where the data has no test part of its own (folder, npz, hub)"""
     hub_name: str | None = None
     """for hub: the dataset's name there, such as ylecun/mnist"""
     hub_configuration: str | None = None
@@ -405,10 +408,14 @@ class RunConfig:
     """of initial weights, shuffles and memory samples"""
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU where there is one"""
+    keep_pictures: int = 0
+    """test images per class, and their reconstructions after each task, to put into the run folder and its report, by
+    methods that draw; 0: no picture of yours. It changes no result"""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
+        _require(self.keep_pictures >= 0, self, "keep_pictures", "at least 0")
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ QUICK: dict[str, Any] = {
         "first": STAGE,
         "later": STAGE,
     },
-    "stream": {"task_sizes": [4, 3, 3], "limit": 6},
-    "run": {"device": "cpu", "checkpoint": {"every_epochs": 2}},
+    "stream": {"task_sizes": [4, 3, 3], "limit": 12},
+    "run": {"device": "cpu", "keep_pictures": 4, "checkpoint": {"every_epochs": 2}},
 }
 EPOCHS = 3 * 4
 """of a quick run, whose three tasks have four each"""
@@ -39,8 +39,8 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
         own: dict[str, Any] = {"anti_collapse": 0.0} if kind == "adagauss" else {}  # which wants larger batches
         own |= {"stage": STAGE} if "stage" in METHODS[kind].__dataclass_fields__ else {}
         recipe = recipe_with(recipe, {"method": {"name": kind, **own}})
-    if kind in ("wide", "wide-ictrl"):  # which refuse fewer
-        recipe = recipe_with(recipe, {"method": {"trunk": STAGE}, "stream": {"limit": 12}})
+    if kind in ("wide", "wide-ictrl"):
+        recipe = recipe_with(recipe, {"method": {"trunk": STAGE}})
     if "tasks" in changes.get("stream", {}):
         changes["stream"] = {"task_sizes": [], **changes["stream"]}
     return recipe_with(recipe, changes)

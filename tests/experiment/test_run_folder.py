@@ -186,7 +186,7 @@ def test_differences_name_every_setting_that_decides_results() -> None:
 def test_changed_data_is_noticed(begun: Begun) -> None:
     out = begun()
     noted = json.loads((out / "data.json").read_text())
-    assert noted["training_images"] == 60
+    assert noted["training_images"] == 120
     (out / "data.json").write_text(json.dumps({**noted, "sha256": "0" * 64}))
     for again in (resume, evaluate):
         with pytest.raises(InputError, match="Expected the data that .* was begun with but it has changed .sha256"):

@@ -25,23 +25,35 @@ def test_class_moments_are_numpys() -> None:
 def test_directions_follow_algorithm_1() -> None:
     """Against the algorithm spelled out in NumPy: uncentred directions, largest absolute projections, moments."""
     Z = features(50, 6)
-    kept = form_class_memory(Z, directions=3, neighbours=8)
+    kept = form_class_memory(Z, directions=3, neighbours=12, disjoint=False)
     values, vectors = np.linalg.eigh(Z.numpy().T @ Z.numpy())
     for i, direction in enumerate(vectors[:, np.argsort(-values)[:3]].T):
-        chosen = Z.numpy()[np.argsort(-np.abs(Z.numpy() @ direction))[:8]]
+        chosen = Z.numpy()[np.argsort(-np.abs(Z.numpy() @ direction))[:12]]
         np.testing.assert_allclose(kept.direction_means[i], chosen.mean(0), atol=1e-12)
         factor = kept.direction_factors[i].numpy()
         np.testing.assert_allclose(factor.T @ factor, np.cov(chosen.T), atol=1e-12)
 
 
+def test_no_feature_counts_for_two_directions() -> None:
+    """Against the algorithm spelled out: what a direction took is gone for those behind it."""
+    Z = features(50, 6)
+    kept = form_class_memory(Z, directions=3, neighbours=12)
+    values, vectors = np.linalg.eigh(Z.numpy().T @ Z.numpy())
+    left = Z.numpy()
+    for i, direction in enumerate(vectors[:, np.argsort(-values)[:3]].T):
+        order = np.argsort(-np.abs(left @ direction))
+        np.testing.assert_allclose(kept.direction_means[i], left[order[:12]].mean(0), atol=1e-12)
+        left = left[order[12:]]
+
+
 def test_factors_are_no_larger_than_needed() -> None:
-    assert form_class_memory(features(50, 20), 3, 8).direction_factors.shape == (3, 7, 20)  # rank k − 1
+    assert form_class_memory(features(50, 20), 3, 8).direction_factors.shape == (3, 9, 20)  # rank k − 1, ten at least
     assert form_class_memory(features(50, 4), 3, 30).direction_factors.shape == (3, 4, 4)  # rank d
 
 
 @pytest.mark.parametrize(
     ("n", "r", "k", "expected_r"),
-    [(5, 12, 20, 5), (2, 12, 20, 2), (50, 40, 8, 6), (3, 2, 2, 2)],
+    [(5, 12, 20, 5), (2, 12, 20, 2), (50, 40, 8, 4), (3, 2, 2, 2)],
 )
 def test_fewer_features_than_asked_for(n: int, r: int, k: int, expected_r: int) -> None:
     kept = form_class_memory(features(n, 6), r, k)
@@ -82,7 +94,7 @@ def test_no_feature_can_be_computed_from_the_means(n: int, k: int) -> None:
             guess = n * kept.mean - size * mean
             for rest in range(1, 10):
                 assert float((Z - guess / rest).norm(dim=1).min()) > 1e-3
-    if n < 20:  # too few for ten on either side: all directions are the class itself
+    if n < 30:  # too few for two sets and ten more: all directions are the class itself
         assert torch.allclose(kept.direction_means, kept.mean.expand(3, 6), atol=1e-6)
 
 
@@ -104,17 +116,17 @@ def test_sampling_is_a_function_of_the_generator() -> None:
 
 
 def test_gaussians_of_classes_with_other_ranks_are_one_batch() -> None:
-    memory = Memory({9: form_class_memory(features(30, 8), 3, 6), 2: form_class_memory(features(3, 8), 3, 6)})
+    memory = Memory({9: form_class_memory(features(60, 8), 3, 6), 2: form_class_memory(features(3, 8), 3, 6)})
     gaussians = memory.gaussians()
     assert gaussians.labels.tolist() == [0, 0, 0, 1, 1, 1]  # in the order of learning, whatever the labels
-    assert gaussians.factors.shape == (6, 5, 8)
+    assert gaussians.factors.shape == (6, 8, 8)
     _, y = gaussians.sample(2, torch.Generator().manual_seed(0))
     assert y.tolist() == [0] * 6 + [1] * 6
 
 
 def test_nbytes_counts_every_number() -> None:
-    kept = form_class_memory(features(30, 8).float(), 3, 6)
-    numbers = 8 + 64 + 3 * 8 + 3 * 5 * 8
+    kept = form_class_memory(features(60, 12).float(), 3, 6)
+    numbers = 12 + 144 + 3 * 12 + 3 * 9 * 12
     assert kept.nbytes == 8 + 4 * numbers  # the count has 8 bytes, the rest 4 each
     assert Memory({0: kept, 1: kept}).nbytes == 2 * (kept.nbytes + LABEL_BYTES)
 
@@ -144,7 +156,7 @@ def test_merged_memory_has_the_moments_of_both_sets_and_directions_of_either() -
     assert int(both.count) == 120
     assert torch.allclose(both.mean, together.mean)
     assert torch.allclose(both.covariance, together.covariance)
-    assert both.direction_factors.shape == (3, 8, 8)  # as many rows as the larger rank
+    assert both.direction_factors.shape == (2, 8, 8)  # as many rows as the larger rank
     for mean, factor in zip(both.direction_means, both.direction_factors):
         (origin,) = [kept for kept in (stored, seen) if (kept.direction_means == mean).all(1).any()]
         index = int((origin.direction_means == mean).all(1).nonzero())
@@ -153,7 +165,7 @@ def test_merged_memory_has_the_moments_of_both_sets_and_directions_of_either() -
 
 
 def test_directions_are_merged_with_the_odds_of_the_counts() -> None:
-    stored, seen = form_class_memory(features(25, 40, 1), 25, 6), form_class_memory(features(75, 40, 2), 25, 6)
+    stored, seen = (form_class_memory(features(n, 40, n), 25, 6, disjoint=False) for n in (25, 75))
     generator = torch.Generator().manual_seed(0)
     from_seen = 0
     for _ in range(40):

@@ -67,7 +67,7 @@ def test_all_bytes_are_counted() -> None:
 def test_a_class_of_few_images_is_refused_and_changes_nothing() -> None:
     learner = learner_of("wide", 1)
     before = everything(learner)
-    with pytest.raises(InputError, match=r"at least 10 images per class but got 9 of class 7"):
+    with pytest.raises(InputError, match=r"at least 10 training images of each class but got 9 of class '7'"):
         learner.learn(*pictures([7], each=9))
     after = everything(learner)
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

@@ -196,7 +196,7 @@ def test_the_floors_are_those_of_wide() -> None:
 
 def test_a_class_of_few_images_is_refused_before_anything_is_trained() -> None:
     learner, heard = learner_of("wide-ictrl", 0), list[EpochReport]()
-    with pytest.raises(InputError, match=r"at least 10 images per class but got 9 of class 7"):
+    with pytest.raises(InputError, match=r"at least 10 training images of each class but got 9 of class '7'"):
         learner.learn(*pictures([7], each=9), progress=heard.append)
     assert heard == []
 

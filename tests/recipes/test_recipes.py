@@ -194,7 +194,7 @@ def tiny(recipe: Recipe, root: Path) -> Recipe:
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_tiny_run(name: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ictrl.memory.wide_memory.LEAST", 2)  # there are no more images of a class here
+    monkeypatch.setattr("ictrl.memory.few_images.LEAST", 2)  # there are no more images of a class here
     recipe = load_recipe(name)
     finished = ictrl.run(tiny(recipe, root), tmp_path / "run")
     results, learner = finished.results, finished.learner

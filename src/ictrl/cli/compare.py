@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from ictrl.cli.many_runs import Jobs, check_jobs, do_all
-from ictrl.cli.options import OptionalPath, OtherDevice
+from ictrl.cli.options import KeepPictures, OptionalPath, OtherDevice
 from ictrl.cli.output import open_console
 from ictrl.cli.unknown_options import typed_settings
 from ictrl.config import StreamConfig
@@ -50,6 +50,7 @@ class CompareCommand:
     seeds: tuple[int, ...] = (0,)
     """each recipe is learned once with each of these seeds"""
     jobs: Jobs = 1
+    keep_pictures: KeepPictures = None
     device: OtherDevice = None
     stream: StreamConfig = field(default_factory=StreamConfig)
     typed: tyro.conf.Suppress[tuple[str, ...]] = ()
@@ -73,7 +74,7 @@ class CompareCommand:
         check_jobs(self.jobs)
         study = comparison(self.recipes, {name: getattr(self.stream, name) for name in self.typed}, self.seeds)
         out = self.out or Path("runs") / "-".join(slug(line.label) for line in study.lines[:NAMED])
-        planned = plan(study, out, device=self.device)
+        planned = plan(study, out, device=self.device, keep_pictures=self.keep_pictures)
         check_planned(planned)
         check_data(planned)
         console = open_console()

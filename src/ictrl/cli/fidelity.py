@@ -19,6 +19,7 @@ from ictrl.methods.capabilities import Draws, ask
 from ictrl.visualize.fidelity import ENOUGH, SETS, Comparison, Fidelity, measure
 from ictrl.visualize.judges import EfficientNetLite0, Inception
 
+QUICK = 200  # images that are enough for a first look
 COLUMNS = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
 FIDELITY_HELP = """Measure how real the learner's drawings look, by Fréchet distances to training images.
 
@@ -65,10 +66,8 @@ class FidelityCommand:
         _, tasks = run_data(folder, self.root)
         errors = Console(stderr=True)
         if not self.json:
-            print(
-                "Looking at the images of every set; without a GPU this takes minutes, fewer with --images 200.",
-                file=sys.stderr,
-            )
+            advice = f", fewer with --images {QUICK}" if self.images > QUICK else ""
+            print(f"Looking at the images of every set; without a GPU this takes minutes{advice}.", file=sys.stderr)
         with Progress(*COLUMNS, console=errors, transient=True, disable=not errors.is_terminal) as bar:
             looking = bar.add_task("sets of images looked at", total=None)
             found = measure(

@@ -31,7 +31,13 @@ class MethodsCommand:
         best = best_recipes()
         for name in sorted(LEARNERS):
             table.add_row(name, summary(name), kept(name), best.get(name, ""))
-        open_console().print(table)
+        console = open_console()
+        console.print(table)
+        console.print(
+            "\nWhat a method keeps is in its checkpoints and saved learners: whoever has the file of one that keeps "
+            "images has these images.",
+            soft_wrap=True,
+        )
 
 
 def summary(method: str) -> str:

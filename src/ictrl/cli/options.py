@@ -22,5 +22,13 @@ OptionalPath = Annotated[Path | None, DisallowNone, arg(help_behavior_hint="")]
 """A path that has no default, or one that the help text describes."""
 OptionalInt = Annotated[int | None, DisallowNone, arg(help_behavior_hint="")]
 """A whole number that has no default, or one that the help text describes."""
+KeepPictures = Annotated[
+    int | None,
+    DisallowNone,
+    arg(
+        help="test images per class to keep in folder and report, instead of as many as the recipe keeps",
+        help_behavior_hint="",
+    ),
+]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 """Something that is done only where it is asked for."""

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ictrl.cli.options import Flag, OptionalPath, OtherDevice, Root, Run
+from ictrl.cli.options import Flag, KeepPictures, OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import class_list, open_console, print_results
 from ictrl.cli.watch import Warnings, Watch, stop_requests
 from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamConfig
@@ -38,11 +38,13 @@ Examples:
   ictrl run ictrl-digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
   ictrl run finetune-digits
   ictrl run pictures --stream.root holiday --stream.task-sizes 2 1
+  ictrl run ictrl-pictures --stream.root holiday --stream.task-sizes 2 1 --keep-pictures 4
 """
 RESUME_HELP = """Continue a run that was stopped or killed, exactly as if it had not been.
 
-Example:
+Examples:
   ictrl resume runs/longer
+  ictrl resume runs/longer --keep-pictures 0
 """
 EVALUATE_HELP = """Measure the newest learner of a run again, under each protocol.
 
@@ -114,6 +116,7 @@ class ResumeCommand:
     run: Run
     root: Root = None
     device: OtherDevice = None
+    keep_pictures: KeepPictures = None
     tensorboard: Flag = False
     """also write every term and accuracy for TensorBoard"""
 
@@ -121,7 +124,14 @@ class ResumeCommand:
         console = open_console()
         with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
             try:
-                finished = experiment.resume(self.run, listener=watch, stop=stop, device=self.device, root=self.root)
+                finished = experiment.resume(
+                    self.run,
+                    listener=watch,
+                    stop=stop,
+                    device=self.device,
+                    root=self.root,
+                    keep_pictures=self.keep_pictures,
+                )
             except KeyboardInterrupt:
                 raise Stopped(stopped_line(self.run)) from None
         finish(console, finished, self.run)

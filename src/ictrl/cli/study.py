@@ -8,7 +8,7 @@ import tyro
 from rich.table import Table
 
 from ictrl.cli.many_runs import Jobs, check_jobs, do_all
-from ictrl.cli.options import OptionalPath, OtherDevice
+from ictrl.cli.options import KeepPictures, OptionalPath, OtherDevice
 from ictrl.cli.output import open_console
 from ictrl.experiment.study import chosen, load_study, plan, study_names
 from ictrl.experiment.study_table import publish
@@ -63,6 +63,7 @@ class StudyCommand:
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
     jobs: Jobs = 1
+    keep_pictures: KeepPictures = None
     publish: OptionalPath = None
     """folder in which to write the results of every finished run too, one JSON file each, below the study's name"""
 
@@ -79,7 +80,7 @@ class StudyCommand:
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
         root = None if self.root is None else str(self.root)
-        planned = plan(study, out, root=root, device=self.device, seeds=self.seeds)
+        planned = plan(study, out, root=root, device=self.device, seeds=self.seeds, keep_pictures=self.keep_pictures)
         check_planned(planned)
         if self.publish is not None:  # better refused now than after hours
             make_folder(self.publish / study.name)

@@ -86,6 +86,12 @@ class Watch(Warnings):
             classes = counted(len(dataset.class_names), "class", "classes")
             numbers = f"{classes} in {counted(len(tasks), 'task', 'tasks')} on {position.learner.device}"
             self.console.print(f"Learning {numbers}; the run is written to {self.out}.", soft_wrap=True)
+            if position.learner.keeps_images:
+                self.console.print(
+                    f"{position.learner.recipe.method.name} keeps {position.learner.keeps}: they are in "
+                    f"{self.out}/checkpoint.",
+                    soft_wrap=True,
+                )
 
     def on_task(self, index: int, total: int, task: Task) -> None:
         self.bars.update(

@@ -14,11 +14,10 @@ from ictrl.experiment.checkpoints import Position, adopt
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
-from ictrl.experiment.run_data import IN_MEMORY, Stream, fingerprint, moved, run_data, stream_of
+from ictrl.experiment.run_data import IN_MEMORY, Stream, check_images, fingerprint, moved, run_data, stream_of
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
-from ictrl.methods.capabilities import Draws
 from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
@@ -85,6 +84,7 @@ def run(
         if not begin_alike(stored.recipe, recipe) or len(stored.labels) != len(tasks[0].classes):
             raise InputError(f"Expected the first task of a run that begins alike but {first_task} begins differently.")
         position = Position(load_learner(first_task, recipe.run.device, recipe), 1, stored.notes)
+    check_images(position.learner, tasks[position.done :])
     with RunFolder.create(out, recipe) as folder:
         if first_task is not None:
             folder.save_learner(position.learner, position.done, position.notes)
@@ -107,16 +107,20 @@ def resume(
     stop: Callable[[], bool] = lambda: False,
     device: str | None = None,
     root: Path | None = None,
+    keep_pictures: int | None = None,
 ) -> Finished:
     """Go on where a run was stopped or killed; on the same kind of device, exactly as if it had not been.
 
     Data that has moved is read from `root`. Tasks that were given in memory, and a learner with networks of your own,
-    must be given again.
+    must be given again. `keep_pictures` takes the place of the recipe's from now on; what was kept before goes.
     """
     with RunFolder.reopen(Path(out)) as folder:
+        if keep_pictures is not None:
+            folder.keep_pictures(keep_pictures)
         recipe = moved(folder.recipe(), root)
         position = folder.position(device, learner)
-        dataset, tasks = stream or stream_of(recipe)
+        dataset, tasks = stream or stream_of(recipe, folder.path)
+        check_images(position.learner, tasks[position.done :])
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
@@ -158,10 +162,8 @@ def _go_on(
     tasks = near(tasks, learner.device)
     listener.on_begin(position, dataset, tasks)
     folder.keep_metrics(position.done, position.epoch)
-    if isinstance(learner, Draws):
-        folder.sheets.write_originals(tasks)
-        if position.done and not folder.sheets.after_task(position.done).exists():  # begun by another run
-            folder.sheets.write_reconstructions(learner, tasks[: position.done])
+    sheets = folder.sheets
+    sheets.begin(learner, tasks, position.done)
     if position.done:
         measured = _measured(position)
         results = describe(recipe, learner, measured, dataset, tasks)
@@ -180,8 +182,7 @@ def _go_on(
             measure(learner, tasks[: t + 1], measured)
             if t + 1 == len(tasks):
                 measure_calibration(learner, tasks, measured)
-            if isinstance(learner, Draws):
-                folder.sheets.write_reconstructions(learner, tasks[: t + 1])
+            sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:
             measure_floor(learner, tasks, measured, "frozen")
         notes = {"measured": json.dumps(asdict(measured)), "class_names": json.dumps(dataset.class_names)}

@@ -5,10 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
 from ictrl.experiment.run_folder import RunFolder
+from ictrl.memory.few_images import check_enough
+from ictrl.methods.capabilities import KeepsStatistics
 
 IN_MEMORY = "memory"
 """what `stream.dataset` says of a run whose tasks were given in memory"""
@@ -16,8 +20,8 @@ IN_MEMORY = "memory"
 Stream = tuple[Dataset, list[Task]]
 
 
-def stream_of(recipe: Recipe) -> Stream:
-    """The data set that a recipe names, cut into its tasks."""
+def stream_of(recipe: Recipe, begun: Path | None = None) -> Stream:
+    """The data set that a recipe names, cut into its tasks: for a new run, or for one that was begun in a folder."""
     if recipe.stream.dataset == IN_MEMORY:
         raise InputError(
             "Expected the tasks of this run, which were given in memory, but got none: "
@@ -25,12 +29,26 @@ def stream_of(recipe: Recipe) -> Stream:
         )
     network = recipe.method.network
     dataset = load_dataset(recipe.stream, network.image_size, network.channels)
-    return dataset, split_tasks(dataset, recipe.stream)
+    try:
+        return dataset, split_tasks(dataset, recipe.stream)
+    except InputError as error:
+        if begun is None:
+            raise
+        raise InputError(
+            f"Expected the data that {begun} was begun with but it has changed since the run "
+            f"({str(error).rstrip('.')}): put it back, or begin a new run."
+        ) from None
+
+
+def check_images(learner: object, tasks: list[Task]) -> None:
+    """Whether the classes to come have as many images as the method needs: better refused now than after hours."""
+    if isinstance(learner, KeepsStatistics) and tasks:
+        check_enough(torch.cat([task.labels for task in tasks]), tasks[0].dataset.class_names)
 
 
 def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
     """The data that a run was begun with, from where it was or from `root`; other data is refused."""
-    dataset, tasks = stream_of(moved(folder.recipe(), root))
+    dataset, tasks = stream_of(moved(folder.recipe(), root), folder.path)
     folder.check_data(fingerprint(tasks))
     return dataset, tasks
 

@@ -6,7 +6,7 @@
         checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
         data.json                                what the data was, to notice if it changes
-        pictures/                                a few test images and their reconstructions after each task
+        pictures/                                test images and their reconstructions, if the recipe keeps some
         report.html, figures/                    what `ictrl report` makes of all this
 
 Every file but the log is written under another name, flushed and renamed, so a run that is killed at any moment leaves
@@ -16,7 +16,7 @@ good files. A file that went bad on the disk is found by its digest, and the one
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from ictrl.recipes.tables import to_toml
 from ictrl.training.loop import EpochReport
 
 LOCK = ".lock"
+PICTURES = "pictures"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
-            for part in (path, folder.checkpoints, folder.sheets.path):
+            for part in (path, folder.checkpoints, path / PICTURES):
                 for unfinished in part.glob(f".*{UNFINISHED}"):  # a process was killed while it wrote this
                     unfinished.unlink()
             folder.checkpoints.mkdir(exist_ok=True)
@@ -113,7 +114,7 @@ class RunFolder:
 
     @property
     def sheets(self) -> SheetFolder:
-        return SheetFolder(self.path / "pictures")
+        return SheetFolder(self.path / PICTURES, self.recipe().run.keep_pictures)
 
     def recipe(self) -> Recipe:
         return read_resolved(self.config)
@@ -149,6 +150,13 @@ class RunFolder:
             ):
                 kept.append(line + "\n")
         write_atomically(self.metrics, "".join(kept).encode())
+
+    def keep_pictures(self, each: int) -> None:
+        """From now on, keep so many test images of each class."""
+        recipe = self.recipe()
+        if each != recipe.run.keep_pictures:
+            recipe = replace(recipe, run=replace(recipe.run, keep_pictures=each))
+            write_atomically(self.config, to_toml(recipe).encode())
 
     # reading
 

@@ -1,8 +1,8 @@
 """Sheets: a few pictures of each class in one PNG file that can be cut again.
 
-A run keeps two kinds of them in RUN/pictures, for its report: `originals.png`, a few test images of each class, and
-after each task `after-task-001.png`, the same images as the learner reconstructs them then. They are the only images in
-a run folder, the learner never reads them, and deleting them costs nothing but those figures.
+A run that is asked to (`run.keep_pictures`) keeps two kinds of them in RUN/pictures, for its report: `originals.png`, a
+few test images of each class, and after each task `after-task-001.png`, the same images as the learner reconstructs
+them then. The learner never reads them, and deleting them costs nothing but those figures.
 
 A row of a sheet is a class, in the order of learning; a row has `across` places of `side` by `side` pixels, without
 gaps, and a class of fewer images leaves its last places white. The PNG's text entry `ictrl` says all this as JSON:
@@ -11,6 +11,7 @@ numbers the first three are shown, of two the first.
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -26,16 +27,17 @@ from ictrl.files import write_atomically
 from ictrl.methods.capabilities import Draws
 from ictrl.shapes import UInt8
 
-EACH = 4  # pictures of a class
 MOST = 100  # classes on a sheet
 ENTRY = "ictrl"
+SHOWN = ("figures/reconstructions.png", "report.html")  # in a run folder: what the sheets are shown in
 
 
 @dataclass(frozen=True)
 class SheetFolder:
-    """Where the sheets of a run lie."""
+    """Where the sheets of a run lie, and how many pictures of a class each has; of none, there are no sheets."""
 
     path: Path
+    each: int = 0
 
     @property
     def originals(self) -> Path:
@@ -45,27 +47,40 @@ class SheetFolder:
         """Counted from 1."""
         return self.path / f"after-task-{number:03d}.png"
 
-    def write_originals(self, tasks: list[Task]) -> None:
-        """Once a run, when it begins."""
-        self.path.mkdir(exist_ok=True)
-        if not self.originals.exists():
-            write_atomically(self.originals, to_png(few_of_each(tasks)))
+    def begin(self, learner: object, tasks: list[Task], done: int) -> None:
+        """When a run begins, or goes on after so many tasks: remove what was kept by another setting, and write what is
+        missing and still can be drawn."""
+        each = self.each if isinstance(learner, Draws) else 0
+        originals = to_png(few_of_each(tasks, each)) if each else b""
+        before = self.originals.read_bytes() if self.originals.exists() else b""
+        shown = [self.path.parent / name for name in SHOWN]
+        if before != originals and (self.path.exists() or shown[0].exists()):
+            shutil.rmtree(self.path, ignore_errors=True)
+            for path in shown:
+                path.unlink(missing_ok=True)
+        if originals:
+            self.path.mkdir(exist_ok=True)
+            write_atomically(self.originals, originals)
+            if done and not self.after_task(done).exists():  # begun by another run, or without pictures
+                self.write_reconstructions(learner, tasks[:done])
 
-    def write_reconstructions(self, learner: Draws, tasks: list[Task]) -> None:
+    def write_reconstructions(self, learner: object, tasks: list[Task]) -> None:
         """After the last of these tasks. Images are all that is needed, and no random number is drawn."""
-        originals = few_of_each(tasks)
+        if not self.each or not isinstance(learner, Draws):
+            return
+        originals = few_of_each(tasks, self.each)
         decoded = learner.reconstruct(torch.cat(list(originals.values())))
         parts = decoded.split([len(images) for images in originals.values()])
         write_atomically(self.after_task(len(tasks)), to_png(dict(zip(originals, parts))))
 
 
-def few_of_each(tasks: list[Task]) -> dict[int, UInt8[Tensor, "n c h w"]]:
+def few_of_each(tasks: list[Task], each: int) -> dict[int, UInt8[Tensor, "n c h w"]]:
     """The first test images of each class, classes in the order of learning."""
     chosen: dict[int, Tensor] = {}
     for task in tasks:
         labels = task.test_labels
         for label in task.classes[: MOST - len(chosen)]:
-            rows = task.test_rows[(labels == label).nonzero().flatten()[:EACH]]
+            rows = task.test_rows[(labels == label).nonzero().flatten()[:each]]
             chosen[label] = task.dataset.test_images[rows]
     return chosen
 

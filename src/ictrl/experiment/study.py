@@ -190,7 +190,13 @@ def _only(table: object, known: set[str], where: str) -> None:
 
 
 def plan(
-    study: Study, out: Path, *, root: str | None = None, device: str | None = None, seeds: Sequence[int] = ()
+    study: Study,
+    out: Path,
+    *,
+    root: str | None = None,
+    device: str | None = None,
+    seeds: Sequence[int] = (),
+    keep_pictures: int | None = None,
 ) -> list[Planned]:
     """Every run of the study. `root` is where the data lies; seeds given here take the place of the study's.
 
@@ -200,6 +206,8 @@ def plan(
     for line in study.lines:
         for seed in seeds or line.seeds:
             settings = replace(line.recipe.run, seed=seed, device=device or line.recipe.run.device)
+            if keep_pictures is not None:
+                settings = replace(settings, keep_pictures=keep_pictures)
             recipe = replace(line.recipe, run=settings)
             if root is not None and not is_embedded(recipe.stream.dataset):
                 named = Path(recipe.stream.root or "")

@@ -106,7 +106,8 @@ def _do(
 ) -> None:
     listener = listener or Listener()
     if (item.folder / "config.toml").exists():
-        resume(item.folder, listener=listener, stop=stop, device=item.recipe.run.device)
+        given = item.recipe.run
+        resume(item.folder, listener=listener, stop=stop, device=given.device, keep_pictures=given.keep_pictures)
         return
     if shared is not None and shared.exists():
         run(item.recipe, item.folder, listener=listener, stop=stop, first_task=shared)

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from ictrl.errors import InputError
+from ictrl.memory.few_images import LEAST
 from ictrl.shapes import Bool, Float, Int
 
-LEAST = 10  # images that stand behind a number: fewer remain of no class, and none is kept of fewer
 ENOUGH = 2 * LEAST  # held-out images of a task: two groups, the fewest that a line can go through
 GROUPS = 32  # of a task, at most
 PREFIX = "calibration."  # of names of what is kept

@@ -7,9 +7,9 @@ Two descriptions of a class, both linear, so that drift of the encoder can be un
 - the class's own count, mean and covariance, from which the classifier is made.
 
 A covariance of k features has rank k−1 at most, so a direction stores a factor F of that many rows, Σ = FᵀF, built
-from eigenvectors: a rotation of the k features that no longer holds any one of them as such. Moments of very few
-features still say nearly as much as the features do (of two, exactly as much): what must stay private wants many
-images per class and many neighbours.
+from eigenvectors: a rotation of the k features that no longer holds any one of them as such. But it spans the same
+dimensions, and where two directions share a feature, what their Gaussians span meets there: with k small beside d, in
+that one point. So sets are disjoint, unless the recipe asks for the paper's, and of at least ten (`few_images.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from ictrl.memory.few_images import LEAST
 from ictrl.shapes import Float, Int
 from ictrl.theory.statistics import ClassStatistics, covariance_factors, spectrum
 
 LABEL_BYTES = 8
-LEFT_OUT = 10  # features that a direction leaves out of its class at least, if it leaves out any
 
 
 @dataclass(frozen=True)
@@ -67,26 +67,48 @@ class ClassMemory(ClassStatistics):
         )
 
 
-def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int) -> ClassMemory:
+def form_class_memory(Z: Float[Tensor, "n d"], directions: int, neighbours: int, disjoint: bool = True) -> ClassMemory:
     """Algorithm 1 for one class: moments of the class, and of the top `neighbours` features on each direction.
 
     Directions are eigenvectors of the uncentred ZᵀZ, and a feature's reach is its absolute projection: −v is as much a
-    principal direction as v. Fewer features than asked for give fewer directions or smaller sets.
+    principal direction as v. A feature that one direction took is not there for the next, if sets are disjoint. Fewer
+    features than asked for give fewer directions or smaller sets.
 
-    A direction whose set is nearly the whole class gives away the few that it leaves out: n times the class's mean
-    less k times its own is their sum. So it leaves out ten or none.
+    Sets that are nearly the whole class give away the few that they leave out: n times the class's mean less k times
+    theirs is the sum of these. So they leave out ten or none.
     """
     own = ClassStatistics.of(Z)
     n, d = Z.shape
-    r, k = min(directions, n, d), min(neighbours, n)
-    if 0 < n - k < LEFT_OUT:
-        k = n - LEFT_OUT if n >= 2 * LEFT_OUT else n
+    r, k = set_sizes(n, min(directions, n, d), neighbours, disjoint)
     _, principal = spectrum(Z.T @ Z)
-    nearest = (Z @ principal[:, :r]).abs().topk(k, dim=0).indices  # (k, r)
-    chosen = Z[nearest.T]  # (r, k, d)
+    reach = (Z @ principal[:, :r]).abs()
+    if disjoint and k < n:
+        taken = []
+        for i in range(r):
+            taken.append(reach[:, i].topk(k).indices)
+            reach[taken[-1]] = -1.0
+        nearest = torch.stack(taken)
+    else:
+        nearest = reach.topk(k, dim=0).indices.T
+    chosen = Z[nearest]  # (r, k, d)
     means = chosen.mean(1)
     factors = covariance_factors(chosen - means[:, None])
     return ClassMemory(own.count, own.mean, own.covariance, direction_means=means, direction_factors=factors)
+
+
+def set_sizes(n: int, r: int, k: int, disjoint: bool) -> tuple[int, int]:
+    """How many sets there are of a class of n, and of how many features: at most r of k.
+
+    >>> [set_sizes(n, 12, 40, disjoint=True) for n in (5000, 96, 29)]
+    [(12, 40), (8, 10), (12, 29)]
+    """
+    if n < (3 if disjoint else 2) * LEAST:  # no room for two sets and ten more: all directions are the class itself
+        return r, n
+    k = max(LEAST, min(k, n - LEAST))
+    if disjoint:
+        k = max(LEAST, min(k, (n - LEAST) // r))
+        r = min(r, (n - LEAST) // k)
+    return r, k
 
 
 def merged(stored: ClassMemory, seen: ClassMemory, generator: torch.Generator) -> ClassMemory:

@@ -35,8 +35,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ictrl.errors import InputError
-from ictrl.memory.calibration import LEAST, NOT_CALIBRATED, Calibration
+from ictrl.memory.calibration import NOT_CALIBRATED, Calibration
 from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
 from ictrl.shapes import Float, Int
@@ -130,23 +129,11 @@ def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> Wid
     return WideMemory(none.long(), none.view(0, 0), none, none, none.to(torch.int16), reduction)
 
 
-def check_enough(y: Int[Tensor, " n"]) -> tuple[Int[Tensor, " k"], Int[Tensor, " k"]]:
-    """Labels and counts of classes, none of which has too few images."""
-    labels, counts = y.unique(return_counts=True)
-    if int(counts.min()) < LEAST:
-        few = int(labels[counts.argmin()])
-        raise InputError(
-            f"Expected at least {LEAST} images per class but got {int(counts.min())} of class {few}: "
-            "from what is kept of fewer, single images' features could be computed."
-        )
-    return labels, counts
-
-
 def class_sums(
     phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]
 ) -> tuple[Int[Tensor, " k"], Float[Tensor, "k D"], Float[Tensor, "D D"]]:
     """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean."""
-    labels, counts = check_enough(y)
+    labels, counts = y.unique(return_counts=True)
     means = torch.stack([phi[y == label].mean(0) for label in labels])
     scatter = torch.zeros(phi.shape[1], phi.shape[1], dtype=torch.float64, device=phi.device)
     for label, mean in zip(labels, means):

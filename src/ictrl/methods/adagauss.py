@@ -28,6 +28,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from ictrl.config import StageConfig, used_later
 from ictrl.errors import ConfigError
+from ictrl.memory.few_images import check_enough
 from ictrl.memory.mahalanobis import normalised_distances, shrunk, whitened_distances
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.headless import HeadlessLearner
@@ -95,6 +96,7 @@ class AdaGauss(HeadlessLearner):
     keeps = "mean and covariance of every class"
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+        check_enough(y)
         settings, d, classes = self.settings, self.settings.network.feature_dim, len(y.unique())
         # follows from the state at the task's beginning, so that a stopped task finds the same again
         self._before = frozen_copy(self.encoder) if self.labels else None

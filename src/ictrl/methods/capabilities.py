@@ -59,6 +59,13 @@ class KeepsMoments(Protocol):
 
 
 @runtime_checkable
+class KeepsStatistics(Protocol):
+    """Keeps statistics of every class, and so refuses classes of few images, whose features these would give away."""
+
+    keeps_statistics: bool
+
+
+@runtime_checkable
 class Remembers(Protocol):
     """Can go on with its encoder as it is, only remembering new classes: what the floors are measured by.
 

@@ -42,6 +42,7 @@ class DrawingLearner(Learner[Kept]):
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
     keeps = "moments of every class"
     predicts_by = ("encoder",)
+    keeps_statistics = True
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class DrawingLearner(Learner[Kept]):
         """The memory of each class that these features belong to."""
         memory = self.settings.memory
         return {
-            int(label): form_class_memory(Z[y == label], memory.directions, memory.neighbours) for label in y.unique()
+            int(label): form_class_memory(Z[y == label], memory.directions, memory.neighbours, memory.disjoint)
+            for label in y.unique()
         }
 
     def play(

@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from ictrl.config import StageConfig
+from ictrl.memory.few_images import check_enough
 from ictrl.methods.headless import HeadlessLearner
 from ictrl.methods.supervised import OptimiserConfig, SupervisedConfig, sgd_stage
 from ictrl.shapes import Float, Int, UInt8
@@ -38,6 +39,7 @@ class FirstTaskLearner(HeadlessLearner):
         """All that is kept, by name, with the classes of these features behind those that were kept before."""
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+        check_enough(y)
         settings: Any = self.settings
         if not self.labels:
             self.begin_head(len(y.unique()))

@@ -8,6 +8,7 @@ that goes on learning.
 from torch import Tensor
 
 from ictrl.config import FrozenConfig
+from ictrl.memory.few_images import check_enough
 from ictrl.memory.store import Memory
 from ictrl.methods.closed_loop import ClosedLoopLearner
 from ictrl.shapes import Int, UInt8
@@ -20,6 +21,7 @@ class Frozen(ClosedLoopLearner):
     settings_type = FrozenConfig
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
+        check_enough(y)
         if not self.memory:
             self.play(X, y, self.memory, self.settings.first, hooks)
         return self.memory.with_classes(self.formed(self.encode(X), y))

@@ -19,6 +19,7 @@ class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     predicts_by = ("encoder",)
     only_to_learn: ClassVar[tuple[str, ...]] = ()
     """names of what is kept that `predict` does not need"""
+    keeps_statistics = True
 
     @abstractmethod
     def shapes(self, classes: int) -> dict[str, tuple[int, ...]]:

@@ -21,6 +21,7 @@ from torch import Tensor
 from ictrl.config import GameStageConfig, ICTRLConfig
 from ictrl.errors import InputError
 from ictrl.memory.compensation import fit_compensation
+from ictrl.memory.few_images import LEAST, check_enough
 from ictrl.memory.recognition import Recognition, recognise
 from ictrl.memory.store import Memory, merged
 from ictrl.methods.closed_loop import ClosedLoopLearner
@@ -57,6 +58,7 @@ class ICTRL(ClosedLoopLearner):
     settings_type = ICTRLConfig
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
+        check_enough(y)
         settings: ICTRLConfig = self.settings
         if not self.memory:
             self.play(X, y, self.memory, settings.first, hooks)
@@ -95,7 +97,7 @@ class ICTRL(ClosedLoopLearner):
             self.recall(label)
         seen = recognise(self.encode(X), self.memory)
         again = seen.label if label is None else label
-        least = max(self.settings.memory.neighbours, round(LEAST_AGAIN * int(self.memory[again].count)))
+        least = max(LEAST, self.settings.memory.neighbours, round(LEAST_AGAIN * int(self.memory[again].count)))
         if len(X) < least:  # a game on a few images would spoil what many have taught
             few = "1 image is" if len(X) == 1 else f"{len(X)} images are"
             reason = f"{few} too few to learn their class again: {least} or more are needed"

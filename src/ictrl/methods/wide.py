@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from ictrl.config import AugmentationConfig, MethodConfig, Recipe, used_later
 from ictrl.memory.compensation import fit_movement
-from ictrl.memory.wide_memory import WideMemory, check_enough, nothing_yet
+from ictrl.memory.few_images import check_enough
+from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inputs import Images, like
 from ictrl.methods.threads import reads
@@ -65,6 +66,7 @@ class WideConfig(MethodConfig):
 class WideLearner(Learner[Kept]):
     """Classifies by wide memory: what `wide` and those who do more share."""
 
+    keeps_statistics = True
     reader: WideReader
 
     @property

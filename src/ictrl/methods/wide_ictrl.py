@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 from ictrl.config import GameConfig, GameStageConfig, MemoryConfig, MethodConfig, Recipe, WeightsConfig, used_later
 from ictrl.errors import ConfigError
+from ictrl.memory.few_images import check_enough
 from ictrl.memory.store import Memory
-from ictrl.memory.wide_memory import WideMemory, check_enough, nothing_yet
+from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.closed_loop import REPLAYED, DrawingLearner
 from ictrl.methods.inference import check_can_draw
 from ictrl.methods.threads import reads

@@ -124,9 +124,15 @@ def whole_recipe(table: dict[str, Any]) -> dict[str, Any]:
 
     Of settings that did not exist when it was written, what was done then.
     """
-    if not renamed(table):
+    return _with_shared(translated({**dict(flat(table)), **unwritten(table)}) if renamed(table) else table)
+
+
+def _with_shared(table: dict[str, Any]) -> dict[str, Any]:
+    """Before directions had disjoint sets, they shared features, as the paper's do."""
+    method = table.get("method")
+    if not isinstance(method, dict) or "disjoint" in method.get("memory", {"disjoint"}):
         return table
-    return translated({**dict(flat(table)), **unwritten(table)})
+    return {**table, "method": {**method, "memory": {**method["memory"], "disjoint": False}}}
 
 
 def unwritten(table: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def is_whole(table: dict[str, Any]) -> bool:
 def results_table(table: dict[str, Any]) -> dict[str, Any]:
     """The contents of a `results.json` of any version under today's names."""
     if "kept_bytes" in table:
-        return table
+        return {**table, "recipe": whole_recipe(table["recipe"])} if "recipe" in table else table
     new = {RESULTS.get(key, key): value for key, value in table.items()}
     new["recipe"] = whole_recipe(new["recipe"])
     if "floor" in new.get("seconds", {}):

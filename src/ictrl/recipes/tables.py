@@ -15,6 +15,9 @@ from ictrl.recipes.legacy import RECIPES, flat
 
 T = TypeVar("T")
 
+DECIDES_NOTHING = ("name", "description", "run.keep_pictures", "run.checkpoint.", "stream.root")
+"""How settings begin that change no result."""
+
 
 def recipe_from_table(table: dict[str, Any]) -> Recipe:
     """A recipe from nested tables, as TOML or JSON hold them; an unknown key or a wrong type is refused by name."""
@@ -55,7 +58,7 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
 
 
 def _aligned(one: Recipe, other: Recipe) -> list[tuple[list[str], dict[str, Any]]]:
-    ignored = ("name", "description", "run.device", "run.checkpoint.", "stream.root")
+    ignored = (*DECIDES_NOTHING, "run.device")
     tables = [
         {key: value for key, value in flat(recipe_to_table(recipe)) if not key.startswith(ignored)}
         for recipe in (one, other)
@@ -66,8 +69,7 @@ def _aligned(one: Recipe, other: Recipe) -> list[tuple[list[str], dict[str, Any]
 
 def beginning(recipe: Recipe) -> str:
     """A text that is the same for all recipes whose runs do the same until the end of their first task."""
-    ignored = ("name", "description", "run.checkpoint.", "stream.root")
-    kept = {key: value for key, value in flat(_without_later(recipe)) if not key.startswith(ignored)}
+    kept = {key: value for key, value in flat(_without_later(recipe)) if not key.startswith(DECIDES_NOTHING)}
     return json.dumps({"method": recipe.method.name, **kept}, sort_keys=True)
 
 

@@ -1,12 +1,13 @@
 """Writing a report: the page, and each figure as a file."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
+from ictrl.report.catalogue import FIGURES
 from ictrl.report.page import RunPage, Shown, draw, render
 from ictrl.report.record import RunRecord, read_runs
 from ictrl.report.thumbnails import PictureTable
@@ -38,6 +39,8 @@ def write_report(runs: Sequence[Path], out: Path | None = None, figures: Path | 
     contents = {} if figures is None else {figures / name: file for name, file in _files(pages, comparison).items()}
     for path, content in contents.items():
         _write(path, content)
+    if alone and figures == runs[0] / "figures":
+        _remove_stale(figures, contents)
     return Written(out, list(contents), records)
 
 
@@ -54,6 +57,14 @@ def _files(pages: list[RunPage], comparison: Shown) -> dict[str, bytes]:
 def _named(begin: str, shown: Shown) -> dict[str, bytes]:
     endings = {name: "png" if isinstance(found, PictureTable) else "svg" for name, found in shown.items()}
     return {f"{begin}{name}.{endings[name]}": found.file for name, found in shown.items()}
+
+
+def _remove_stale(folder: Path, written: Mapping[Path, bytes]) -> None:
+    """Figures that an earlier report wrote and this one has no numbers or pictures for."""
+    for name in FIGURES:
+        for path in (folder / f"{name}.svg", folder / f"{name}.png"):
+            if path not in written:
+                path.unlink(missing_ok=True)
 
 
 def _write(path: Path, content: bytes) -> None:

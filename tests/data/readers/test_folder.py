@@ -104,7 +104,9 @@ def test_broken_files_are_named_and_the_others_read(tmp_path: Path) -> None:
     (tmp_path / "train/cat/cut.png").write_bytes(whole[:40])
     (tmp_path / "train/dog/notes.txt").write_text("Rex")
     (tmp_path / "test/dog/empty.jpg").touch()
-    (tmp_path / "train/dog/puppies").mkdir()
+    (tmp_path / "train/dog/puppies/small").mkdir(parents=True)
+    for name in ("a.png", "small/b.png"):
+        (tmp_path / "train/dog/puppies" / name).touch()
     (tmp_path / "train/dog/.hidden").touch()
     dataset = load(tmp_path)
     assert len(dataset.images) == 6
@@ -112,7 +114,7 @@ def test_broken_files_are_named_and_the_others_read(tmp_path: Path) -> None:
     reasons = dict(line.split(": ", 1) for line in dataset.skipped)
     assert list(reasons) == ["test/dog/empty.jpg", "train/cat/cut.png", "train/dog/notes.txt", "train/dog/puppies"]
     assert reasons["train/dog/notes.txt"] == "it is in no known picture format"
-    assert reasons["train/dog/puppies"] == "a folder within a class"
+    assert reasons["train/dog/puppies"] == "a folder within a class, and the 2 files in it: move them one up"
 
 
 def test_a_broken_file_does_not_cost_a_small_class_its_test_image(tmp_path: Path) -> None:

@@ -37,6 +37,15 @@ def test_both_sets_of_names(tmp_path: Path) -> None:
         assert dataset.class_names == {-1: "-1", 5: "5"}
 
 
+def test_without_a_test_part_some_images_of_each_class_are_held_out(tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", images=IMAGES, labels=LABELS)
+    dataset = load(tmp_path / "own.npz")
+    assert sorted(dataset.labels.tolist()) == [-1, -1, 5, 5]
+    assert sorted(dataset.test_labels.tolist()) == [-1, 5]
+    both = torch.cat([dataset.images, dataset.test_images]).flatten(1)
+    assert {bytes(image.numpy()) for image in both} == {bytes(image) for image in IMAGES.reshape(6, -1)}
+
+
 def test_channels_last_and_grey_and_a_column_of_labels(tmp_path: Path) -> None:
     last = IMAGES.transpose(0, 2, 3, 1)
     np.savez(tmp_path / "last.npz", **arrays(x_train=last, x_test=last[2:4], y_train=LABELS[:, None]))
@@ -72,8 +81,8 @@ def test_wrong_arrays(tmp_path: Path, changes: dict, message: str) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    np.savez(tmp_path / "half.npz", x_train=IMAGES, y_train=LABELS)
-    with pytest.raises(InputError, match=r"Expected x_train, .* in .*half\.npz but got x_train, y_train"):
+    np.savez(tmp_path / "half.npz", x_train=IMAGES, y_train=LABELS, x_test=IMAGES)
+    with pytest.raises(InputError, match=r"Expected x_train, .* in .*half\.npz but got x_train, y_train, x_test"):
         load(tmp_path / "half.npz")
     np.save(tmp_path / "single.npy", IMAGES)
     with pytest.raises(InputError, match="holds a single array"):

@@ -112,8 +112,14 @@ def _subfolders(root: Path) -> list[Path]:
 
 def _files(folder: Path, root: Path, skipped: list[str]) -> list[Path]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    skipped += [f"{entry.relative_to(root)}: a folder within a class" for entry in entries if entry.is_dir()]
+    skipped += [_passed_over(entry, root) for entry in entries if entry.is_dir()]
     return [entry for entry in entries if not entry.is_dir()]
+
+
+def _passed_over(folder: Path, root: Path) -> str:
+    """What is said of a folder within a class, and of all that lies in it."""
+    files = sum(entry.is_file() for entry in folder.rglob("*"))
+    return f"{folder.relative_to(root)}: a folder within a class, and the {files} files in it: move them one up"
 
 
 def _readable(

@@ -1,15 +1,18 @@
 """Images and labels in an `.npz` file, as NumPy's `savez` writes it.
 
 The arrays are called x_train, y_train, x_test, y_test, or images, labels, test_images, test_labels. Images are uint8
-of shape (n, height, width), (n, height, width, channels) or (n, channels, height, width).
+of shape (n, height, width), (n, height, width, channels) or (n, channels, height, width). Without the two of the test
+part, some images of each class are held out as test images.
 """
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,6 +21,7 @@ from ictrl.data.arrays import labelled_images
 from ictrl.data.dataset import Dataset, numbered
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.resize import fit
+from ictrl.data.shelf import is_held_out
 from ictrl.errors import InputError
 from ictrl.shapes import Int, UInt8
 
@@ -31,7 +35,8 @@ Named = tuple[str, NDArray[Any]]
 def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """The arrays in the file `stream.root`. Arrays of Python objects are refused: reading them could run code."""
     path = required_root(stream, "an .npz file")
-    (images, labels), (test_images, test_labels) = (_part(*pair, path) for pair in _load(path))
+    parts = [_part(*pair, path) for pair in _load(path)]
+    (images, labels), (test_images, test_labels) = parts if len(parts) > 1 else _divided(*parts[0], stream.test_share)
     return Dataset(
         name=path.stem,
         images=fit(images, image_size, channels),
@@ -43,7 +48,7 @@ def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
 
 
 def _load(path: Path) -> list[tuple[Named, Named]]:
-    """Images and labels of the training part, then of the test part, each with its name in the file."""
+    """Images and labels of the training part, then of the test part if there is one, each with its name in the file."""
     if not path.is_file():
         raise InputError(f"Expected an .npz file but {path} is {'a folder' if path.exists() else 'not there'}.")
     wanted = " or ".join(", ".join(names) for names in NAMES)
@@ -52,7 +57,10 @@ def _load(path: Path) -> list[tuple[Named, Named]]:
             file = np.load(opened, allow_pickle=False)
             if isinstance(file, np.ndarray):  # from an .npy file
                 raise InputError(f"Expected an .npz file with {wanted} but {path} holds a single array.")
-            names = next((names for names in NAMES if set(names) <= set(file.files)), None)
+            there = set(file.files)
+            names: Sequence[str] | None = next((names for names in NAMES if set(names) <= there), None)
+            alone = next((names[:2] for names in NAMES if there & set(names) == set(names[:2])), None)
+            names = names or alone
             if names is None:
                 raise InputError(f"Expected {wanted} in {path} but got {', '.join(file.files) or 'nothing'}.")
             arrays = [(name, file[name]) for name in names]
@@ -65,7 +73,16 @@ def _load(path: Path) -> list[tuple[Named, Named]]:
         raise InputError(
             f"Expected an .npz file with arrays of numbers but {path} holds {reason}: write it with numpy.savez."
         ) from None
-    return [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
+    return list(zip(arrays[::2], arrays[1::2]))
+
+
+def _divided(images: Tensor, labels: Tensor, test_share: float) -> list[tuple[Tensor, Tensor]]:
+    """Training and test part: of each class, about that share is held out, here and there among its images."""
+    held = torch.zeros(len(labels), dtype=torch.bool)
+    for label in labels.unique():
+        places = (labels == label).nonzero().flatten()
+        held[places] = torch.tensor([is_held_out(position, test_share) for position in range(len(places))])
+    return [(images[part], labels[part]) for part in (~held, held)]
 
 
 def _part(images: Named, labels: Named, path: Path) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
