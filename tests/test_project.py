@@ -29,7 +29,7 @@ ABOVE = {
     "nets": ["errors", "config", "kernels", "theory"],
     "memory": ["errors", "config", "theory", "nets"],
     "training": ["errors", "config", "kernels", "theory", "nets", "memory"],
-    "methods": [*GROUND, "recipes", "theory", "nets", "memory", "training"],
+    "methods": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training"],
     "experiment": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training", "methods"],
     "visualize": [*GROUND, "data", "theory", "nets", "memory", "methods", "experiment"],
     "report": [*GROUND, "recipes", "data", "theory", "memory", "methods", "experiment", "visualize"],
@@ -128,6 +128,7 @@ def test_what_a_learner_offers() -> None:
         "learn",
         "partial_fit",
         "predict",
+        "predict_proba",
         "scores",
         "score",
         "classes_",
@@ -140,6 +141,11 @@ def test_what_a_learner_offers() -> None:
         "keeps",
         "keeps_images",
         "misfit",
+        # scikit-learn's; `fit` is `fit_anew` where no hooks are given
+        "fit_anew",
+        "get_params",
+        "set_params",
+        "decision_function",
     }
 
 
