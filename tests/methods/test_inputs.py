@@ -46,7 +46,7 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "floating-point pixels": (
         [Image.new("F", (8, 8))] * 2,
         [5, 5],
-        "could not read picture 0: its pixels are floating",
+        "not read picture 0: its pixels are floating",
     ),
     "the name of a file": ("a.png", [5], r"but got str: PIL\.Image\.open opens a file"),
     "names of files": (["a.png"], [5], r"but got str as picture 0: PIL\.Image\.open opens a file"),
@@ -64,7 +64,7 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "names after numbers": (
         GOOD[:2],
         ["a", "b"],
-        "Expected whole numbers as labels, which .* taught by, but got texts",
+        "Expected whole numbers as labels, .* taught by, but got texts",
     ),
     "a number among names": (GOOD[:2], ["a", 1], "all whole numbers or all texts but got 1 among texts"),
     "a missing name": (GOOD[:2], np.array(["a", None], dtype=object), "or all texts but got None among texts"),
@@ -73,7 +73,7 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "one-hot labels": (TensorDataset(GOOD, torch.eye(4)[LABELS]), None, r"Expected one label per image \(40\) but got"),
     "labels with a fraction": (GOOD[:2], [0.5, 1.0], "Expected whole numbers .* as labels but got float64"),
     "labels that are NaN": (GOOD[:2], torch.tensor([float("nan")] * 2), "as labels but got float32"),
-    "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits .* but got uint64"),
+    "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits, .* but got uint64"),
     "an empty task": (GOOD[:0], LABELS[:0], "Expected at least one image but got none"),
     "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images per class but got one of class 5"),
 }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from method_support import METHODS, TASKS, everything, recipe_of, same
+from method_support import SEVERAL, TASKS, everything, recipe_of, same
 from support import pictures, tiny_recipe
 from torch.utils.data import DataLoader
 
@@ -26,7 +26,7 @@ def numbered(labels: Any) -> list[int]:
     return [["ant", "owl", "bee", "cat"].index(name) for name in called(labels)]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEVERAL)
 def test_names_are_learned_as_their_numbers_would_be(method: str, tmp_path: Path) -> None:
     by_name, by_number = create_learner(recipe_of(method)), create_learner(recipe_of(method))
     for images, labels in TASKS:

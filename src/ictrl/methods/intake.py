@@ -124,6 +124,7 @@ def _picture(picture: Any, number: int, channels: int, side: int) -> UInt8[Tenso
 
 
 def _batch(images: Tensor | NDArray[Any], channels: int, side: int) -> UInt8[Tensor, "n c h w"]:
+    images = images.detach() if isinstance(images, Tensor) else images
     pixels, wanted = _check_pixels(images), (channels, side, side)
     fits = images.ndim == 4 and tuple(images.shape[1:]) == wanted
     images = images if fits else channels_first(images, "images", {*COLOURS, channels})
@@ -131,7 +132,7 @@ def _batch(images: Tensor | NDArray[Any], channels: int, side: int) -> UInt8[Ten
         images = _from_floats(images)
     elif isinstance(images, np.ndarray):
         images = torch.from_numpy(np.require(images, requirements=["C", "W"]))
-    return images.detach() if fits else fit(images.detach(), side, channels).contiguous()
+    return images if fits else fit(images, side, channels).contiguous()
 
 
 def _check_pixels(images: Tensor | NDArray[Any]) -> str:
@@ -183,6 +184,6 @@ def _from_floats(images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
     rows = max(1, CHUNK_PIXELS // math.prod(images.shape[1:]))
     for start in range(0, len(images), rows):
         part = images[start : start + rows]
-        floats = part.detach().float() if isinstance(part, Tensor) else torch.from_numpy(part.astype(np.float32))
+        floats = part.float() if isinstance(part, Tensor) else torch.from_numpy(part.astype(np.float32))
         result[start : start + rows] = (floats * 255).round_().to(torch.uint8)
     return result
