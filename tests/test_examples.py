@@ -18,6 +18,7 @@ SAID = {
     r"(?P<accuracy>[\d.]+)",
     "own_dataset": r"accuracy from memory (?P<accuracy>[\d.]+)",
     "own_method": r"memory (?P<accuracy>[\d.]+), [\d,]+ bytes kept, 0 parameters",
+    "own_pictures": r"circle square bar accuracy (?P<accuracy>[\d.]+)",
     "own_term": r"accuracy from memory (?P<accuracy>[\d.]+); L1 norm from (?P<before>[\d.]+) to (?P<after>[\d.]+)",
 }
 

@@ -30,7 +30,7 @@ ABOVE = {
     "nets": ["errors", "config", "kernels", "theory"],
     "memory": ["errors", "config", "theory", "nets"],
     "training": ["errors", "config", "kernels", "theory", "nets", "memory"],
-    "methods": [*GROUND, "recipes", "theory", "nets", "memory", "training"],
+    "methods": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training"],
     "experiment": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training", "methods"],
     "deploy": [*GROUND, "recipes", "data", "methods"],
     "visualize": [*GROUND, "data", "theory", "nets", "memory", "methods", "experiment"],
@@ -131,6 +131,7 @@ def test_what_a_learner_offers() -> None:
         "learn",
         "partial_fit",
         "predict",
+        "predict_proba",
         "scores",
         "score",
         "classes_",
@@ -145,6 +146,11 @@ def test_what_a_learner_offers() -> None:
         "keeps",
         "keeps_images",
         "misfit",
+        # scikit-learn's; `fit` is `fit_anew` where no hooks are given
+        "fit_anew",
+        "get_params",
+        "set_params",
+        "decision_function",
     }
 
 

@@ -257,3 +257,12 @@ def test_names_for_some_of_the_classes_only_are_refused() -> None:
         InputError, match=r"Expected class_names to name each of the 3 classes but got none for \[1, 4\]"
     ):
         tasks_from_arrays([arrays(0, 1), arrays(4)], class_names={0: "zero"})
+
+
+def test_datasets_and_tasks_introduce_themselves_in_a_line() -> None:
+    toy = dataset()
+    assert repr(toy) == "Dataset('toy', 200 training and 40 test images of 1×2×2, 10 classes)"
+    first, *_ = split_tasks(toy, StreamConfig(tasks=5))
+    assert repr(first) == "Task('toy', classes 0, 1, 40 training and 8 test images)"
+    (whole,) = split_tasks(toy, StreamConfig(tasks=1))
+    assert repr(whole) == "Task('toy', classes 0, 1, 2, 3, 4, 5, 6, 7 …, 200 training and 40 test images)"

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ictrl.errors import InputError
 from ictrl.memory.store import LABEL_BYTES, ClassMemory, Memory, form_class_memory, merged
+from ictrl.memory.wide_memory import nothing_yet
 
 
 def features(n: int, d: int, seed: int = 0) -> Tensor:
@@ -190,3 +191,13 @@ def test_a_memory_is_not_changed_by_adding_to_it() -> None:
     second = first.with_classes({1: form_class_memory(features(30, 8, 1), 3, 6)})
     assert (list(first), list(second)) == ([0], [0, 1])
     assert isinstance(second[1], ClassMemory)
+
+
+def test_memories_introduce_themselves_in_a_line() -> None:
+    Z = torch.nn.functional.normalize(torch.randn(40, 8, generator=torch.Generator().manual_seed(0)))
+    kept = form_class_memory(Z, 3, 10)
+    assert repr(kept) == f"ClassMemory(40 images, 3 directions in 8 dimensions, {kept.nbytes} bytes)"
+    assert repr(Memory({1: kept})) == f"Memory(1 classes, {kept.nbytes + LABEL_BYTES} bytes)"
+    wide = nothing_yet(torch.device("cpu")).with_classes(Z, torch.arange(40) % 2)
+    assert repr(wide).startswith("WideMemory(2 classes of 40 images, 8 wide features, ")
+    assert "\n" not in repr(wide)

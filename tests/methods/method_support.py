@@ -15,6 +15,8 @@ from ictrl.methods.base import LEARNERS
 from ictrl.recipes.tables import recipe_with
 
 METHODS = sorted(LEARNERS)
+SEVERAL = ["ictrl", "wide", "wide-ictrl", "finetune", "icarl", "analytic", "joint"]
+"""some of every kind, for what all have from the base class"""
 TASKS = [pictures([5, -4]), pictures([2, 30])]
 TESTS, TEST_LABELS = pictures([5, -4, 2, 30], each=8, seed=1)
 

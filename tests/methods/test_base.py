@@ -97,8 +97,12 @@ def test_every_trainable_number_is_counted(learner: Learner[Any]) -> None:
 
 
 WRONG_TASKS = {
-    "floats": (TASKS[1][0].float(), TASKS[1][1], "Expected uint8 images .* but got torch.float32"),
-    "another shape": (torch.zeros(4, 1, 16, 16, dtype=torch.uint8), [8, 8, 9, 9], r"of shape \(n, 1, 8, 8\) but got"),
+    "floats": (TASKS[1][0].float(), TASKS[1][1], r"floats from 0 to 1, but got float32 .*: convert by images / 255\."),
+    "another shape": (
+        torch.zeros(4, 64, dtype=torch.uint8),
+        [8, 8, 9, 9],
+        r"of shape \(n, height, width\), .* but got",
+    ),
     "a class again": (*pictures([9, 5]), "Expected new classes but 5 was learned before"),
     "one image": (TASKS[0][0][:1], [9], "at least 2 images per class but got one of class 9"),
 }

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 from method_support import everything, same
+from PIL import Image
 from support import pictures, tiny_recipe
+from torch.utils.data import TensorDataset
 
 from ictrl import ICTRL, InputError
 
@@ -20,33 +22,58 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
         r"Expected new classes but 1 was learned before: leave such images out",
     ),
     "two classes learned twice": (*pictures([0, 1]), "Expected new classes but 0, 1 were learned before"),
-    "another size": (torch.zeros(2, 1, 16, 16, dtype=torch.uint8), [5, 5], r"\(n, 1, 8, 8\) but got \(2, 1, 16, 16\)"),
-    "another channel count": (
-        torch.zeros(2, 3, 8, 8, dtype=torch.uint8),
-        [5, 5],
-        r"\(n, 1, 8, 8\) but got \(2, 3, 8, 8\)",
-    ),
-    "channels last": (np.zeros((2, 8, 8, 1), np.uint8), [5, 5], r"but got \(2, 8, 8, 1\): resize or transpose"),
-    "no channel": (np.zeros((2, 8, 8), np.uint8), [5, 5], r"but got \(2, 8, 8\)"),
-    "floats": (
-        torch.zeros(2, 1, 8, 8),
-        [5, 5],
-        r"Expected uint8 images .* but got torch.float32: scale, round and convert",
-    ),
-    "an array of floats": (np.zeros((2, 1, 8, 8)), [5, 5], "Expected uint8 images .* but got float64"),
-    "signed bytes": (np.zeros((2, 1, 8, 8), np.int8), [5, 5], "Expected uint8 images .* but got int8"),
-    "objects": (np.array([[None]]), [5], "Expected uint8 images .* but got object"),
-    "NaN": (NAN, [5, 5], "but got torch.float32 with NaN in it"),
+    "rows": (GOOD[:2].flatten(1), [5, 5], r"of shape \(n, height, width\), .* but got \(2, 64\): .* reshape"),
+    "another rank": (GOOD[None], [5], r"but got \(1, 40, 1, 8, 8\)\.$"),
+    "a picture alone": (np.zeros((8, 8, 3), np.uint8), [5] * 8, r"but got \(8, 8, 3\): .* by picture\[None\]"),
+    "four channels": (np.zeros((2, 8, 8, 4), np.uint8), [5, 5], r"1 or 3\) .* but got \(2, 8, 8, 4\): leave out"),
+    "floats to 255": (GOOD.float(), LABELS, r"floats from 0 to 1, but got float32 from 0 to 255: .* images / 255\."),
+    "floats to 16": (np.full((2, 8, 8), 16.0), [5, 5], r"got float64 from 16 to 16: convert by images / 16\."),
+    "floats from −1": (GOOD / 127.5 - 1, LABELS, r"float32 from -1 to 1: convert by \(images \+ 1\) / 2\."),
+    "standardised": (GOOD / 50 - 2, LABELS, r"float32 from -2 to 3.1: .* or undo what normalised them\."),
+    "whole numbers": (GOOD.long(), LABELS, r"got int64 from 0 to 255: convert by images\.to\(torch\.uint8\)\."),
+    "an array of them": (GOOD.numpy().astype(int), LABELS, r"convert by images\.astype\(np\.uint8\)\."),
+    "16 bits": (np.full((2, 8, 8), 60000, np.uint16), [5, 5], r"uint16 from 60000 to 60000: .* images / 65535\."),
+    "black and white": (GOOD > 99, LABELS, r"got bool: convert by images\.to\(torch\.uint8\) \* 255\."),
+    "ones": ((GOOD > 99).int(), LABELS, r"got int32 from 0 to 1: convert by images\.to\(torch\.uint8\) \* 255\."),
+    "objects": (np.array([[None]]), [5], "Expected uint8 images, .* but got object: make an array of numbers"),
+    "complex numbers": (GOOD.to(torch.complex64), LABELS, "Expected uint8 images, .* but got complex64"),
+    "NaN": (NAN, [5, 5], "but got float32 with NaN in it: leave such images out"),
     "NaN in an array": (NAN.numpy(), [5, 5], "but got float32 with NaN in it"),
-    "a list": ([[0]], [5], "Expected images as a tensor or an array but got list"),
+    "infinity": (np.full((2, 8, 8), np.inf), [5, 5], "but got float64 with infinity in it"),
+    "a list": ([[0]], [5], r"but got list as picture 0: np\.array\(images\) makes an array of numbers"),
+    "an empty list": ([], [], "Expected at least one image but got none"),
+    "one of Pillow's": (Image.new("L", (8, 8)), [5], r"but got a single picture: give \[picture\]"),
+    "floating-point pixels": (
+        [Image.new("F", (8, 8))] * 2,
+        [5, 5],
+        "not read picture 0: its pixels are floating",
+    ),
+    "the name of a file": ("a.png", [5], r"but got str: PIL\.Image\.open opens a file"),
+    "names of files": (["a.png"], [5], r"but got str as picture 0: PIL\.Image\.open opens a file"),
+    "a stack in a list": ([GOOD], [5], r"Expected picture 0 of shape \(height, width\), .* but got \(40, 1, 8, 8\)"),
+    "nothing": (None, [5], "Expected images as an array, a tensor, a list of pictures, .* but got NoneType"),
+    "several splits": ({"train": GOOD, "test": GOOD}, [5], r"but got several \(train, test\): give one of them"),
+    "other columns": ([{"fine": 1, "coarse": 2}], None, "Expected a column image, .* but got fine, coarse: rename"),
+    "three parts": ([(GOOD[0], 5, 6)], None, r"Expected \(image, label\) from a dataset but got 3 parts"),
+    "no labels": (GOOD, None, "Expected labels but got none: give them beside the images"),
+    "some labels": ([(GOOD[0], 5), GOOD[1]], None, "a label for every image or for none but got none for 1"),
     "too few labels": (GOOD, LABELS[:-1], r"Expected one label per image \(40\) but got labels of shape \(39,\)"),
     "too many labels": (GOOD, [*LABELS.tolist(), 2], r"but got labels of shape \(41,\)"),
     "labels in a column": (GOOD, LABELS[:, None], r"but got labels of shape \(40, 1\)"),
     "one label for all": (GOOD, 3, r"but got labels of shape \(\)"),
-    "labels that are no numbers": (GOOD[:2], ["a", "b"], "Expected whole numbers .* as labels but got texts"),
+    "names after numbers": (
+        GOOD[:2],
+        ["a", "b"],
+        "Expected whole numbers as labels, .* taught by, but got texts",
+    ),
+    "a number among names": (GOOD[:2], ["a", 1], "all whole numbers or all texts but got 1 among texts"),
+    "a missing name": (GOOD[:2], np.array(["a", None], dtype=object), "or all texts but got None among texts"),
+    "bytes": (GOOD[:2], [b"a", b"b"], "or texts, as labels but got bytes: decode them"),
+    "labels of several lengths": (GOOD[:2], [[1], [1, 2]], "one label per image but got lists of several lengths"),
+    "one-hot labels": (TensorDataset(GOOD, torch.eye(4)[LABELS]), None, r"Expected one label per image \(40\) but got"),
     "labels with a fraction": (GOOD[:2], [0.5, 1.0], "Expected whole numbers .* as labels but got float64"),
     "labels that are NaN": (GOOD[:2], torch.tensor([float("nan")] * 2), "as labels but got float32"),
-    "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits .* but got uint64"),
+    "labels too large": (GOOD[:2], np.full(2, 2**63, dtype=np.uint64), "that fit into 64 bits, .* but got uint64"),
     "an empty task": (GOOD[:0], LABELS[:0], "Expected at least one image but got none"),
     "a class of one image": (GOOD[:3], [4, 4, 5], "at least 2 images per class but got one of class 5"),
 }
@@ -74,7 +101,7 @@ def test_learn(case: str, learner: ICTRL) -> None:
 
 
 @pytest.mark.parametrize("method", ["predict", "scores", "residuals", "reconstruct", "features", "views", "review"])
-@pytest.mark.parametrize("case", ["another size", "another channel count", "floats", "NaN", "an empty task", "a list"])
+@pytest.mark.parametrize("case", ["rows", "floats to 255", "whole numbers", "NaN", "an empty task", "a list"])
 def test_images_elsewhere(method: str, case: str, learner: ICTRL) -> None:
     images, _, message = WRONG_TASKS[case]
     refused(lambda: getattr(learner, method)(images), message, learner)

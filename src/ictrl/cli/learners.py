@@ -29,7 +29,7 @@ def open_learner(run: Path, device: str) -> tuple[Learner[Any], dict[int, str]]:
     for warning in position.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     names = position.class_names
-    return position.learner, {label: names.get(label, str(label)) for label in position.learner.classes_.tolist()}
+    return position.learner, {label: names.get(label, str(label)) for label in sorted(position.learner.labels)}
 
 
 def find_label(given: str, learned: Mapping[int, str]) -> int:

@@ -84,7 +84,7 @@ def classify(
     """The residuals of each picture to every class and, at a rate of false alarms, whether it looks like none."""
     images = torch.stack(list(pictures.values()))
     residuals = 0.0 - learner.scores(images)  # (n, classes); no -0.0
-    labels = learner.classes_.tolist()
+    labels = sorted(learner.labels)
     unknown: list[bool | None] = [None] * len(images)
     if false_alarms is not None:
         unknown = ask(learner, TellsUnknown, "tell unknown pictures").unknown(images, false_alarms).tolist()

@@ -1,5 +1,6 @@
 """Images and labels that are given as arrays, checked and turned into tensors. Errors name the array that is wrong."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ictrl.shapes import Int, Integer, UInt8
 
 Array = NDArray[Any] | Tensor
 Named = tuple[str, object]  # an array, and what the user calls it
+COLOURS = (1, 3)  # channels that images may have before they are converted
 
 
 def labelled_images(images: Named, labels: Named, where: str) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
@@ -23,6 +25,27 @@ def labelled_images(images: Named, labels: Named, where: str) -> tuple[UInt8[Ten
             f"Expected a label in {labels[0]} for each of the {len(X)} images in {images[0]}{where} but got {len(y)}."
         )
     return X, y
+
+
+def channels_first(images: Array, what: str, channels: Collection[int] = COLOURS) -> Array:
+    """A view of images (n, height, width), or with channels after or before these two, as (n, channels, …)."""
+    shape = tuple(images.shape)
+    if len(shape) == 4 and shape[3] in channels:
+        return images.permute(0, 3, 1, 2) if isinstance(images, Tensor) else images.transpose(0, 3, 1, 2)
+    if len(shape) == 4 and shape[1] in channels:
+        return images
+    if len(shape) == 3 and shape[2] > max(4, *channels):  # fewer columns than that are the channels of one picture
+        return images[:, None]
+    known = " or ".join(map(str, sorted(channels)))
+    remedies = {
+        2: ": pictures that lie in rows are brought into shape by reshape(n, height, width)",
+        3: ": a single picture becomes a stack of one by picture[None]",
+        4: ": leave out the channels that are no colours",
+    }
+    raise InputError(
+        f"Expected {what} of shape (n, height, width), (n, height, width, {known}) or (n, {known}, height, width) "
+        f"but got {shape}{remedies.get(len(shape), '')}."
+    )
 
 
 def check_labels(labels: Integer[Tensor, " n"], classes: int, path: Path) -> None:

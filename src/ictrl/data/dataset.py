@@ -40,6 +40,11 @@ class Dataset:
                     f"but got none of {_some([f'{label} ({self.class_names[label]})' for label in absent])}."
                 )
 
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.images.shape[1:]))
+        counts = f"{len(self.images)} training and {len(self.test_images)} test images of {shape}"
+        return f"Dataset({self.name!r}, {counts}, {len(self.class_names)} classes)"
+
     @classmethod
     def from_arrays(
         cls,

@@ -6,6 +6,8 @@ animation the first frame is taken; `resize.fit` does the rest.
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -27,14 +29,20 @@ def read_picture(source: Path | bytes, image_size: int, channels: int) -> UInt8[
     """A picture from a file or from its bytes, as a square image; an error says why it cannot be read."""
     from PIL import Image
 
-    name = source.name if isinstance(source, Path) else "the picture"
-    try:
+    with explained(source.name if isinstance(source, Path) else "the picture"):
         file: BinaryIO = source.open("rb") if isinstance(source, Path) else io.BytesIO(source)
-        with file, warnings.catch_warnings():
+        with file, Image.open(file) as picture:
+            picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
+            return from_picture(picture, image_size, channels)
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turns whatever goes wrong while a picture is read into one line that names it."""
+    try:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd metadata: what matters is whether there are pixels
-            with Image.open(file) as picture:
-                picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
-                return from_picture(picture, image_size, channels)
+            yield
     except MemoryError:
         raise
     except Exception as error:  # a broken file can fail in any way that the format's decoder can

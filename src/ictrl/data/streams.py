@@ -32,6 +32,11 @@ class Task:
     rows: Int[Tensor, " n"]
     test_rows: Int[Tensor, " m"]
 
+    def __repr__(self) -> str:
+        classes = ", ".join(map(str, self.classes[:8])) + (" …" if len(self.classes) > 8 else "")
+        counts = f"{len(self.rows)} training and {len(self.test_rows)} test images"
+        return f"Task({self.dataset.name!r}, classes {classes}, {counts})"
+
     @property
     def images(self) -> UInt8[Tensor, "n c h w"]:
         return self.dataset.images[self.rows]

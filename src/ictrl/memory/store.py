@@ -52,6 +52,10 @@ class ClassMemory(ClassStatistics):
         """All that is stored, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def __repr__(self) -> str:
+        r, d = self.direction_means.shape
+        return f"ClassMemory({int(self.count)} images, {r} directions in {d} dimensions, {self.nbytes} bytes)"
+
     @property
     def nbytes(self) -> int:
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors().values())

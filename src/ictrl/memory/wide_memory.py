@@ -65,6 +65,11 @@ class WideMemory:
     calibration: Calibration = NOT_CALIBRATED
     """what held-out images said; it changes no class, only how sure of it one is"""
 
+    def __repr__(self) -> str:
+        k, D = self.means.shape
+        nbytes = sum(tensor.numel() * tensor.element_size() for tensor in self.tensors().values())
+        return f"WideMemory({k} classes of {int(self.counts.sum())} images, {D} wide features, {nbytes} bytes)"
+
     @property
     def degrees(self) -> int:
         """Σⱼ (nⱼ − 1), what the covariance is divided by."""

@@ -26,16 +26,12 @@ from torch import Tensor
 from ictrl.config import MethodConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.store import LABEL_BYTES
+from ictrl.methods.estimator import Estimator, not_learned
 from ictrl.methods.inference import check_can_learn, load_parts, parts_of
-from ictrl.methods.inputs import (
-    Images,
-    check_new_classes,
-    checked_images,
-    checked_labels,
-    like,
-    resolve_device,
-    whole_number,
-)
+from ictrl.methods.inputs import Images, like, resolve_device, whole_number
+from ictrl.methods.intake import checked_images, images_and_labels
+from ictrl.methods.labels import check_new_classes, checked_labels, names_from_notes, names_to_notes, numbered
+from ictrl.methods.narration import narrated
 from ictrl.methods.stopping import stopped_task
 from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
 from ictrl.methods.threads import Gate, reads
@@ -52,12 +48,12 @@ LEARNERS: dict[str, type["Learner[Any]"]] = {}
 """Every method by the name that recipes choose it by; a subclass of `Learner` with settings enters itself."""
 
 
-class Learner(ABC, Generic[Kept]):
+class Learner(Estimator, ABC, Generic[Kept]):
     """Learns image classes task by task.
 
-    Images are uint8 arrays or tensors (n, channels, height, width), labels any integers. What comes back is of the
-    kind that went in: an array for an array, a tensor on the same device for a tensor. The learner keeps no reference
-    to what it was given.
+    Images are arrays or tensors of uint8 or of floats from 0 to 1, lists of pictures, data sets or loaders, of any size
+    (`intake`); labels are whole numbers or texts. What comes back is of the kind that went in: a tensor on the same
+    device for a tensor, an array for everything else. The learner keeps no reference to what it was given.
     """
 
     settings_type: ClassVar[type[MethodConfig]]
@@ -93,6 +89,8 @@ class Learner(ABC, Generic[Kept]):
         self.seed = whole_number(recipe.run.seed if seed is None else seed, "seed", least=0)
         self.device = resolve_device(recipe.run.device if device is None else device)
         self.labels: list[int] = []  # in the order of learning
+        self.class_names: dict[int, str] = {}
+        self._by_name = False  # whether it was taught by these
         self.kept: Kept = self.kept_from([], {})
         self._gate = Gate()
         # drawn on the CPU whatever the device, so that a seed means the same initial networks everywhere
@@ -147,9 +145,10 @@ class Learner(ABC, Generic[Kept]):
         return self.recipe.method
 
     @property
-    def classes_(self) -> NDArray[np.int64]:
-        """Labels learned so far, in ascending order."""
-        return np.array(sorted(self.labels), dtype=np.int64)
+    def classes_(self) -> NDArray[Any]:
+        """Labels learned so far: numbers ascending, names in the order of learning (of one task by the alphabet)."""
+        numbers = sorted(self.labels)
+        return np.array([self.class_names[n] for n in numbers] if self._by_name else np.array(numbers, np.int64))
 
     @property
     def kept_bytes(self) -> int:
@@ -164,52 +163,43 @@ class Learner(ABC, Generic[Kept]):
 
     def learn(
         self,
-        images: Tensor | NDArray[Any],
-        labels: ArrayLike,
+        images: Any,
+        labels: ArrayLike | None = None,
         progress: Progress | None = None,
         *,
         resume: str | Path | None = None,
         profiler: Profiler | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Learn one task: all images of some new classes. It succeeds or leaves the learner as it was.
 
-        `progress` is called after every epoch; it may call `save_task` on this learner. `resume` is a file that
-        `save_task` wrote during this very task, and learning goes on from there exactly as it would have. `profiler`
-        is told where the time goes.
+        `labels` may be left out where the images bring them. `progress` is called after every epoch; it may call
+        `save_task` on this learner. `resume` is a file that `save_task` wrote during this very task, and learning goes
+        on from there exactly as it would have. `profiler` is told where the time goes; `verbose` prints some lines.
         """
         check_can_learn(self, "learn")
-        X = self._checked(images)
-        y = checked_labels(labels, len(X))
         with self._gate.learning(self):
-            check_new_classes(y, self.labels)
+            X, y, new_names = self._labelled(images, labels)
+            check_new_classes(y, self.labels, {**self.class_names, **new_names})
             stopped = stopped_task(self, Path(resume)) if resume is not None else None
+            if verbose:
+                progress = narrated(len(y.unique()), len(X), progress)
             kept = self.fit(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
             self.kept, self.labels = kept, [*self.labels, *y.unique().tolist()]
+            self.class_names, self._by_name = {**self.class_names, **new_names}, bool(new_names)
         return self
-
-    def partial_fit(self, images: Tensor | NDArray[Any], labels: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """`learn` under the name that scikit-learn gives it: one task of new classes per call.
-
-        `classes`, all that will ever come, is there for code that names them; nothing has to be known in advance.
-        """
-        return self.learn(images, labels)
 
     @reads
     def predict(self, images: Images) -> Images:
         """The label of each image, from what is kept alone."""
-        return like(self._classes_on_device()[self._scored(images, "predict").argmax(1)], images)
+        columns = self._scored(images, "predict").argmax(1)
+        named = self._by_name
+        return self.classes_[columns.cpu().numpy()] if named else like(self._classes_on_device()[columns], images)
 
     @reads
     def scores(self, images: Images) -> Images:
         """A score of each of `classes_` for each image: (n, classes), the largest for the class predicted."""
         return like(self._scored(images, "scores"), images)
-
-    def score(self, images: Tensor | NDArray[Any], labels: ArrayLike) -> float:
-        """Share of the images whose label is predicted, from what is kept alone."""
-        expected = checked_labels(labels, len(images))
-        self._check_learned("score")
-        predicted = self.predict(torch.as_tensor(images))
-        return float((predicted.cpu() == expected).float().mean())
 
     @reads
     def save(
@@ -263,23 +253,35 @@ class Learner(ABC, Generic[Kept]):
         with fitting(path, self.misfit):
             self.resize(len(stored.labels))
             load_parts(self, stored)
+            self.class_names, self._by_name = names_from_notes(stored.notes, stored.labels)
 
-    def _scored(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, "n k"]:
+    def _labelled(self, images: Any, labels: Any) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"], dict[int, str]]:
+        """Images, the numbers of their classes, and the names of those that are new, if they are called by name."""
+        network = self.recipe.method.network
+        X, brought = images_and_labels(images, network.channels, network.image_size)
+        values = checked_labels(brought if labels is None else labels, len(X))
+        return X, *numbered(values, self.labels, self.class_names, self._by_name)
+
+    def _scored(self, images: Any, caller: str) -> Float[Tensor, "n k"]:
         self._check_learned(caller)
         return self.class_scores(self._checked(images))
 
     def _classes_on_device(self) -> Int[Tensor, " k"]:
         return torch.tensor(sorted(self.labels), device=self.device)
 
-    def _checked(self, images: Tensor | NDArray[Any]) -> UInt8[Tensor, "n c h w"]:
+    def _checked(self, images: Any) -> UInt8[Tensor, "n c h w"]:
         network = self.recipe.method.network
         return checked_images(images, network.channels, network.image_size)
 
     def _check_learned(self, caller: str) -> None:
         if not self.labels:
-            raise InputError(f"Expected a learner that has learned but got a new one: call learn before {caller}.")
+            raise not_learned(caller)
 
-    def _write(self, path: Path, kind: str, tensors: dict[str, Tensor], **about: Any) -> None:
+    def _write(
+        self, path: Path, kind: str, tensors: dict[str, Tensor], notes: Mapping[str, str] | None = None, **about: Any
+    ) -> None:
+        noted = names_to_notes(self.class_names, self._by_name, notes or {})
+        about |= {"notes": noted}
         write_stored(path, kind, Stored(self.recipe, self.seed, self.labels, self.device.type, tensors, **about))
 
 

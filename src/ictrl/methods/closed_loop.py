@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ictrl.config import GameStageConfig, Recipe
@@ -18,7 +17,8 @@ from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
 from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inference import check_can_draw
-from ictrl.methods.inputs import Images, like, listed, whole_number
+from ictrl.methods.inputs import Images, like, whole_number
+from ictrl.methods.labels import listed, number_of
 from ictrl.methods.threads import reads
 from ictrl.nets.families import backbones
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, precision_of, to_float, to_uint8
@@ -95,11 +95,11 @@ class DrawingLearner(Learner[Kept]):
     def memory(self) -> Memory:
         """What is kept of every class to draw from: moments, by label, in the order of learning."""
 
-    def recall(self, label: int) -> ClassMemory:
+    def recall(self, label: int | str) -> ClassMemory:
         """What is kept of one class."""
         check_can_draw(self, "recall")
         self._check_learned("recall")
-        label = whole_number(label, "label")
+        label = number_of(label, self.class_names, self._by_name)
         if label not in self.memory:
             raise InputError(f"Expected a learned label but got {label}; learned are {listed(self.classes_)}.")
         return self.memory[label]
@@ -135,7 +135,7 @@ class DrawingLearner(Learner[Kept]):
     # features
 
     @reads
-    def features(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "n d"]:
+    def features(self, images: Any) -> Float[Tensor, "n d"]:
         """Unit-length features under the encoder as it is now, on the learner's device."""
         return self.encode(self._checked(images))
 
@@ -166,7 +166,7 @@ class DrawingLearner(Learner[Kept]):
             return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
 
     @reads
-    def sample(self, label: int, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
+    def sample(self, label: int | str, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:
         """Replay n images of a class from memory: along one of its principal directions, or over all in turn."""
         check_can_draw(self, "sample")
         self._check_learned("sample")
@@ -224,7 +224,7 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
         """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
         return like(-self._scored(images, "residuals"), images)
 
-    def views(self, images: Tensor | NDArray[Any]) -> Float[Tensor, "views n d"]:
+    def views(self, images: Any) -> Float[Tensor, "views n d"]:
         """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
         return self._views(self._checked(images))
 

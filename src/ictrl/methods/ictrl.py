@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ictrl.config import GameStageConfig, ICTRLConfig
@@ -26,6 +25,7 @@ from ictrl.memory.recognition import Recognition, recognise
 from ictrl.memory.store import Memory, merged
 from ictrl.methods.closed_loop import ClosedLoopLearner
 from ictrl.methods.inference import check_can_learn
+from ictrl.methods.labels import number_of
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import Progress, TaskHooks
 from ictrl.training.task import CHUNK
@@ -37,7 +37,7 @@ LEAST_AGAIN = 0.25  # images for a review, as a share of those the class was lea
 class Review:
     """What became of images that were reviewed."""
 
-    label: int | None
+    label: int | str | None
     """the class that was learned again; None if nothing was changed"""
     recognition: Recognition
     """what the images were taken for"""
@@ -71,9 +71,9 @@ class ICTRL(ClosedLoopLearner):
 
     def review(
         self,
-        images: Tensor | NDArray[Any],
+        images: Any,
         *,
-        label: int | None = None,
+        label: int | str | None = None,
         merge: bool = False,
         certain: bool = True,
         epochs: int | None = None,
@@ -95,6 +95,7 @@ class ICTRL(ClosedLoopLearner):
         self._check_learned("review")
         if label is not None:
             self.recall(label)
+            label = number_of(label, self.class_names, self._by_name)
         seen = recognise(self.encode(X), self.memory)
         again = seen.label if label is None else label
         least = max(LEAST, self.settings.memory.neighbours, round(LEAST_AGAIN * int(self.memory[again].count)))
@@ -113,7 +114,7 @@ class ICTRL(ClosedLoopLearner):
             formed = self.formed(Z, y)[again]
             relearned = merged(moved[again], formed, self._state.generator) if merge else formed
             self.kept = moved.with_classes({again: relearned})
-        return Review(again, seen, None)
+        return Review(self.class_names[again] if self._by_name else again, seen, None)
 
     def _play_and_follow(
         self,

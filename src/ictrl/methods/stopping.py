@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ictrl.errors import InputError
+from ictrl.methods.labels import names_from_notes
 from ictrl.methods.storage import STOPPED_TASK, fitting, read_stored
 from ictrl.recipes.tables import differences
 from ictrl.training.loop import Resume
@@ -17,6 +18,8 @@ def stopped_task(learner: "Learner[Any]", path: Path) -> Resume:
     """Where to go on, by a file of this very learner; one of another is refused."""
     stored = read_stored(path, STOPPED_TASK)
     same = not differences(stored.recipe, learner.recipe)
+    if learner._by_name:
+        same &= names_from_notes(stored.notes, stored.labels) == (learner.class_names, True)
     if not same or (stored.seed, stored.labels) != (learner.seed, learner.labels):
         raise InputError(f"Expected a task stopped by this very learner but {path} belongs to another.")
 

@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ictrl.config import AugmentationConfig, MethodConfig, Recipe, used_later
@@ -110,7 +109,7 @@ class WideLearner(Learner[Kept]):
         strangeness = self._strangeness(images, "unknown")
         return like(self.wide_memory.calibration.unknown(strangeness, float(false_alarms)), images)
 
-    def _strangeness(self, images: Tensor | NDArray[Any], caller: str) -> Float[Tensor, " n"]:
+    def _strangeness(self, images: Any, caller: str) -> Float[Tensor, " n"]:
         self._check_learned(caller)
         return self.reader.strangeness(self.wide_memory, self._checked(images))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ictrl.config import StreamConfig
-from ictrl.data.arrays import labelled_images
+from ictrl.data.arrays import channels_first, labelled_images
 from ictrl.data.dataset import Dataset, numbered
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.resize import fit
@@ -26,7 +26,6 @@ from ictrl.errors import InputError
 from ictrl.shapes import Int, UInt8
 
 NAMES = (("x_train", "y_train", "x_test", "y_test"), ("images", "labels", "test_images", "test_labels"))
-COLOURS = (1, 3)
 
 Named = tuple[str, NDArray[Any]]
 
@@ -89,18 +88,5 @@ def _part(images: Named, labels: Named, path: Path) -> tuple[UInt8[Tensor, "n c 
     (images_name, X), (labels_name, y) = images, labels
     if y.ndim == 2 and y.shape[1] == 1:  # Keras keeps the labels of CIFAR as a column
         y = y[:, 0]
-    X = _channels_first(images_name, X, path)
-    return labelled_images((images_name, X), (labels_name, y), where=f" of {path}")
-
-
-def _channels_first(name: str, array: NDArray[Any], path: Path) -> NDArray[Any]:
-    if array.ndim == 3:
-        return array[:, None]
-    if array.ndim == 4 and array.shape[3] in COLOURS:
-        return array.transpose(0, 3, 1, 2)
-    if array.ndim == 4 and array.shape[1] in COLOURS:
-        return array
-    raise InputError(
-        f"Expected {name} in {path} of shape (n, height, width), (n, height, width, 1 or 3) or "
-        f"(n, 1 or 3, height, width) but got {array.shape}."
-    )
+    ordered = channels_first(X, f"{images_name} in {path}")
+    return labelled_images((images_name, ordered), (labels_name, y), where=f" of {path}")
