@@ -17,7 +17,8 @@ from ictrl.config import GameStageConfig, NetworkConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
-from ictrl.methods.base import Kept, Learner
+from ictrl.methods.base import Kept
+from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inputs import Images, like, listed, whole_number
 from ictrl.nets.dcgan import Decoder
 from ictrl.nets.families import encoder_of
@@ -35,7 +36,7 @@ ObjectiveOf = Callable[..., Objective]
 """(weights by name, first=…) -> both players' losses"""
 
 
-class DrawingLearner(Learner[Kept]):
+class DrawingLearner(ForgettingLearner[Kept]):
     """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."
