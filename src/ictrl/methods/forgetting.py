@@ -1,8 +1,8 @@
 """Forgetting on request: a class that was learned is taken out of what is kept, and is never predicted again.
 
-`forget` succeeds or leaves the learner as it was, as `learn` does. What is kept of one class alone goes: its count, mean
-and moments, its row of the head, its images. What several classes share can not be divided again, and networks stay as
-they were trained: `what_remains` says so, method by method. A class that was forgotten may be learned again.
+`forget` succeeds or leaves the learner as it was, as `learn` does. What is kept of one class alone goes: its count,
+mean and moments, its row of the head, its images. What several classes share can not be divided again, and networks
+stay as they were trained: `what_remains` says so, method by method. A class that was forgotten may be learned again.
 """
 
 from typing import Any, Self
