@@ -14,7 +14,7 @@ from ictrl.report.figures.component_energies import energies
 from ictrl.report.figures.confusion_maps import confusion_memory
 from ictrl.report.figures.forgetting_bars import fallen
 from ictrl.report.figures.similarity_blocks import drawn_features
-from ictrl.report.figures.subspace_affinities import memory_affinities
+from ictrl.report.figures.subspace_affinities import class_affinities
 from ictrl.report.house_style import house_style
 from ictrl.report.plots import Curve, line_chart
 from ictrl.report.record import read_run
@@ -41,7 +41,7 @@ def test_tiled_pictures_keep_their_pixels() -> None:
 def test_affinities_against_scipy(odd_run: Path) -> None:
     memory = read_run(odd_run, "run").memory
     assert memory is not None
-    labels, values, q = memory_affinities(memory)
+    labels, values, q = class_affinities(memory)
     covariances = [memory[label].covariance.double().numpy() for label in labels]
     bases = [np.linalg.eigh(covariance)[1][:, -q:] for covariance in covariances]
     for i, U in enumerate(bases):

@@ -10,6 +10,7 @@ from ictrl.cli.learners import find_label, open_position
 from ictrl.cli.options import Flag, Learned
 from ictrl.cli.output import counted, open_console
 from ictrl.errors import InputError
+from ictrl.experiment.class_facts import read_facts
 from ictrl.experiment.taught import LearnerPlace, writing
 from ictrl.experiment.teaching import forget, known_names
 from ictrl.methods.capabilities import Forgets, ask
@@ -50,6 +51,7 @@ class ForgetCommand:
                 labels = self.labels(known)
                 shown = ", ".join(known[label] for label in labels)
                 self.confirm(shown, len(labels))
+                facts = read_facts(position.notes, labels)
                 remains = forget(position, labels)
                 position.learner.save(target, position.notes)
         except KeyboardInterrupt:
@@ -60,10 +62,10 @@ class ForgetCommand:
         console.print("What may remain of a forgotten class:")
         for trace in remains:
             console.print(f"- {trace}", soft_wrap=True)
-        if place.is_run:
-            console.print(
-                f"- all of it in the run's own files: {place.path / 'checkpoint'}, results, figures, pictures"
-            )
+        of_run = [known[label] for label in labels if facts[label].task is not None or facts[label].since is None]
+        if place.is_run and of_run:
+            own = "its own checkpoints, results, figures and pictures, which are as they were"
+            console.print(f"- all that the run {place.path} holds of {', '.join(of_run)}: {own}", soft_wrap=True)
 
     def labels(self, known: dict[int, str]) -> list[int]:
         """What the names stand for."""

@@ -20,12 +20,12 @@ from ictrl.cli.watch import bars_on
 from ictrl.data.readers.folder import files_by_class
 from ictrl.errors import InputError
 from ictrl.experiment.taught import LearnerPlace, writing
-from ictrl.experiment.teaching import TaughtClass, check_new_names, known_names, teach
+from ictrl.experiment.teaching import TaughtClass, check_new_names, check_share, known_names, teach
 from ictrl.training.loop import EpochReport
 
 TEACH_HELP = """Teach a learner new classes. Nothing is needed but the new pictures.
 
-Pictures lie in a folder with one folder per new class; or, with --label, they are named one by one and are of one class.
+Pictures lie in a folder with one folder per new class; or, with --label, they are named one by one and show one class.
 They are made to fit as in training. Some of each class are not learned from: the learner is measured on them, and then
 they are forgotten like the others. A new class that looks like an old one is named at the end.
 
@@ -63,6 +63,7 @@ class TeachCommand:
 
     def execute(self) -> None:
         place, console = LearnerPlace(self.learner), open_console()
+        check_share(self.held_out)
         target, files = place.target(self.out), self.files()
         bars = bars_on(console)
         epochs = bars.add_task("epochs", total=None, note="", visible=False)
@@ -115,7 +116,8 @@ def read_classes(files: dict[str, list[Path]], image_size: int, channels: int) -
     for name, listed in files.items():
         if not listed:
             raise InputError(f"Expected pictures of class {name} but got none.")
-    found, unread = {}, {}
+    found: dict[str, UInt8[Tensor, "_ c h w"]] = {}
+    unread: dict[Path, str] = {}
     for name, listed in files.items():
         read, broken = read_pictures(listed, image_size, channels)
         unread |= broken

@@ -38,14 +38,16 @@ class LearnerPlace:
 
     def open(self, device: str) -> Position:
         """The learner as it was taught last, or else the newest good one of a run."""
-        if self.is_run and not RunFolder.existing(self.path).path.joinpath(TAUGHT).is_file():
-            return RunFolder(self.path).learned(device)
+        if self.is_run and not self.taught.is_file():
+            return RunFolder.existing(self.path).learned(device)
         return Position(load_learner(self.taught, device=device), 0, read_stored(self.taught, LEARNER).notes)
 
     def target(self, out: Path | None = None) -> Path:
         """Where to write: in place, or to another file. A checkpoint is not to be written over: its run needs it."""
         if out is not None and (out.is_dir() or out.suffix != ".safetensors"):
             raise InputError(f"Expected --out to be a file that ends in .safetensors but got {out}.")
+        if self.is_run:
+            RunFolder.existing(self.path)  # before anything is made
         target = out or self.taught
         run = target.absolute().parent.parent
         if target.absolute().parent == RunFolder(run).checkpoints and RunFolder(run).config.is_file():

@@ -81,12 +81,6 @@ def leading_components(feature_dim: int) -> int:
     return max(1, min(COMPONENTS, feature_dim // 4))
 
 
-def class_affinities(moments: Moments) -> Float[Tensor, "k k"]:
-    """Of the leading subspaces of every two classes, labels ascending."""
-    bases = moments.leading_bases(leading_components(moments.means.shape[1]))  # (k, d, q)
-    return subspace_affinity(*torch.broadcast_tensors(bases[:, None], bases[None]))  # (k, k, d, q) both
-
-
 def measure_drift(memory: Memory, reencoded: Moments) -> tuple[list[float], list[float]]:
     """Distance of the means and affinity of the subspaces of each class, in the order of learning."""
     stored = Moments.of_classes(memory)

@@ -1,13 +1,15 @@
 """How far the subspaces of every two classes lie within each other."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from ictrl.memory.compensation import class_affinities, leading_components
+from ictrl.memory.compensation import leading_components
 from ictrl.memory.store import Memory
 from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import heat_map
 from ictrl.report.record import RunRecord
+from ictrl.theory.metrics import subspace_affinity
 from ictrl.theory.statistics import Moments
 
 COUNTED = 12  # classes, for which the numbers fit into the cells
@@ -18,7 +20,7 @@ def affinity(run: RunRecord) -> Figure | None:
     """Affinity between the subspaces of every two classes, as memory has them."""
     if run.memory is None:
         return None
-    labels, values, q = memory_affinities(run.memory)
+    labels, values, q = class_affinities(run.memory)
     d = run.memory[labels[0]].mean.numel()
     names = run.class_names(labels)
     others = values - np.eye(len(values))
@@ -39,13 +41,14 @@ def affinity(run: RunRecord) -> Figure | None:
     )
 
 
-def memory_affinities(memory: Memory) -> tuple[list[int], NDArray[np.float64], int]:
+def class_affinities(memory: Memory) -> tuple[list[int], NDArray[np.float64], int]:
     """Labels in the order of learning, the affinity of every two of them, and the number of components."""
     labels, moments = list(memory), Moments.of_classes(memory)
+    q = leading_components(moments.means.shape[1])
     ascending = moments.labels.tolist()
-    order = [ascending.index(label) for label in labels]
-    values = class_affinities(moments)[order][:, order]
-    return labels, values.double().numpy(), leading_components(moments.means.shape[1])
+    bases = moments.leading_bases(q)[[ascending.index(label) for label in labels]]  # (k, d, q)
+    pairs = torch.broadcast_tensors(bases[:, None], bases[None])  # (k, k, d, q) both
+    return labels, subspace_affinity(*pairs).double().numpy(), q
 
 
 def _written(value: float) -> str:
