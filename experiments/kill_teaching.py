@@ -23,7 +23,7 @@ from PIL import Image
 from ictrl import create_learner, load_dataset, load_learner, load_recipe, recipe_with
 
 OLD, NEW, BROKEN = "old", "new", "broken"
-SMALL = {"network": {"width": 8, "feature_dim": 16}, "trunk": {"epochs": 2}}
+SMALL = {"network": {"image_size": 8, "width": 8, "feature_dim": 16}, "trunk": {"epochs": 1}}
 
 
 def prepare(folder: Path) -> tuple[Path, Path]:

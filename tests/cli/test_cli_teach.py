@@ -218,7 +218,7 @@ def test_killed_at_any_moment_it_is_the_old_or_the_new_learner(tmp_path: Path) -
     killing = script("kill_teaching")
     learner, new = killing.prepare(tmp_path)
     before = learner.read_bytes()
-    for seconds in (0.5, None, None):  # None: while the new learner is written
+    for seconds in (0.5, None):  # None: while the new learner is written
         learner.write_bytes(before)
         killing.kill(killing.start(learner, new), learner, seconds)
         assert killing.state(learner) in (killing.OLD, killing.NEW)
