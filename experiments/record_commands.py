@@ -58,6 +58,17 @@ SECTIONS = {
         "ictrl predict shapes.safetensors new/first.png",
         "ictrl export --help",
     ],
+    "Another class, later": [
+        "ictrl run pictures --stream.root shapes --stream.task-sizes 2 1 --trunk.epochs 20 --out runs/living",
+        "ictrl predict runs/living new/third.png",
+        "ictrl teach runs/living more",
+        "ictrl predict runs/living new/third.png",
+        "ictrl classes runs/living",
+        "ictrl teach runs/living more",
+        "ictrl teach runs/living --label ring new/first.png",
+        "ictrl forget runs/living star --yes",
+        "ictrl predict runs/living new/third.png --json",
+    ],
     "Where the time goes": ["ictrl run ictrl-digits --profile --stream.tasks 2 --out runs/profile"],
     "Other methods": [
         "ictrl methods",
@@ -97,7 +108,7 @@ INTRODUCTION = """# Every command and what it prints
 
 Written by `make docs`, which runs these commands one after another in an empty folder. `shapes/` holds three folders of
 120 drawn pictures each, `circle`, `square` and `triangle`, of different sizes and kinds, and two broken files; `new/`
-two pictures that were not among them. `my-study.toml` is
+three pictures that were not among them, and `more/` 60 of another class, `star`. `my-study.toml` is
 
     description = "Does a longer game help?"
     recipe = "ictrl-digits"
@@ -120,11 +131,12 @@ def draw(kind: str, chance: random.Random) -> Image.Image:
     ground, ink = (tuple(chance.randrange(low, low + 90) for _ in range(3)) for low in (0, 160))
     picture = Image.new("RGB", (side, side + chance.randrange(-8, 9)), ground)
     x, y, r = (side * chance.uniform(low, high) for low, high in ((0.4, 0.6), (0.4, 0.6), (0.22, 0.34)))
-    corners = {"square": 4, "triangle": 3}.get(kind, 60)
+    corners = {"square": 4, "triangle": 3, "star": 10}.get(kind, 60)
     turn = math.pi / 4 if kind == "square" else -math.pi / 2
+    reach = [r * (0.4 if kind == "star" and i % 2 else 1.0) for i in range(corners)]
     points = [
         (x + r * math.cos(turn + 2 * math.pi * i / corners), y + r * math.sin(turn + 2 * math.pi * i / corners))
-        for i in range(corners)
+        for i, r in enumerate(reach)
     ]
     ImageDraw.Draw(picture).polygon(points, fill=ink)
     return picture
@@ -142,6 +154,10 @@ def draw_folders(folder: Path) -> None:
     (folder / "new").mkdir()
     draw("triangle", chance).save(folder / "new" / "first.png")
     draw("circle", chance).save(folder / "new" / "second.jpg")
+    (folder / "more" / "star").mkdir(parents=True)
+    for i in range(60):
+        draw("star", chance).save(folder / "more" / "star" / f"{i:02d}.png")
+    draw("star", chance).save(folder / "new" / "third.png")
     (folder / "old.toml").write_text('base = "digits"\n\n[game]\nfirst_epochs = 5\n', encoding="utf-8")
     study = INTRODUCTION.split("`my-study.toml` is")[1].split("An exit code")[0]
     (folder / "my-study.toml").write_text(textwrap.dedent(study), encoding="utf-8")

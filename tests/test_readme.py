@@ -63,20 +63,21 @@ def test_the_two_commands_are_targets() -> None:
 
 
 def draw_shapes(folder: Path) -> None:
-    """What the README calls shapes/ and new/."""
+    """What the README calls shapes/, more/ and new/."""
     random = np.random.default_rng(0)
 
     def drawn(kind: int) -> Image.Image:
         pixels = random.integers(0, 60, (20, 20, 3))
         rows, columns = np.mgrid[-10:10, -10:10]
         inside = [rows**2 + columns**2 < 49, np.maximum(abs(rows), abs(columns)) < 6, abs(columns) < (rows + 8) / 2]
+        inside.append(np.minimum(abs(rows), abs(columns)) < 2)
         pixels[inside[kind]] = random.integers(150, 250, 3)
         return Image.fromarray(pixels.astype(np.uint8))
 
-    for kind, name in enumerate(("circle", "square", "triangle")):
-        (folder / "shapes" / name).mkdir(parents=True)
+    for kind, name in enumerate(("shapes/circle", "shapes/square", "shapes/triangle", "more/cross")):
+        (folder / name).mkdir(parents=True)
         for i in range(25):
-            drawn(kind).save(folder / "shapes" / name / f"{i}.png")
+            drawn(kind).save(folder / name / f"{i}.png")
     (folder / "new").mkdir()
     drawn(2).save(folder / "new" / "first.png")
     drawn(0).save(folder / "new" / "second.jpg")
@@ -87,7 +88,16 @@ def test_every_command_does_what_it_says(
 ) -> None:
     """All of them, in the order of the README, in one folder; with one epoch per task."""
     lines = re.findall(r"^    ictrl (.*?)(?: +#.*)?$", README, flags=re.MULTILINE)
-    assert [line.split()[0] for line in lines] == ["run", "resume", "report", "data", "run", "predict", "compare"]
+    assert [line.split()[0] for line in lines] == [
+        "run",
+        "resume",
+        "report",
+        "data",
+        "run",
+        "predict",
+        "teach",
+        "compare",
+    ]
     monkeypatch.setattr("ictrl.cli.load_recipe", lambda name: quick(load_recipe(name)))
     monkeypatch.setattr("ictrl.experiment.comparison.load_recipe", lambda name: quick(load_recipe(name)))
     monkeypatch.chdir(tmp_path)
@@ -98,6 +108,7 @@ def test_every_command_does_what_it_says(
     assert "runs/digits is finished: all 5 tasks are learned." in said
     assert "shapes as 32×32 colour: 3 classes in 2 tasks" in said
     assert re.search(r"new/first.png +(circle|square|triangle) ", said)
+    assert "The learner knows 4 classes now: runs/shapes/taught.safetensors" in said
     assert re.findall(r"^\| ([a-z-]*pictures) \|", said, flags=re.MULTILINE) == ["pictures", "er-pictures"]
     assert (tmp_path / "runs" / "digits" / "report.html").exists()
     assert (tmp_path / "runs" / "shapes" / "report.html").exists()
@@ -226,7 +237,18 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_every_command_is_shown_with_its_output() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    using = ("predict", "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity")
+    using = (
+        "predict",
+        "teach",
+        "classes",
+        "forget",
+        "sample",
+        "walk",
+        "reconstruct",
+        "nearest",
+        "interpolate",
+        "fidelity",
+    )
     running = ("run", "resume", "evaluate", "review", "report", "compare", "study", "migrate")
     for command in (*running, *using, "data list", "data show", "recipes"):
         assert f"$ ictrl {command}" in page

@@ -9,8 +9,10 @@ from method_support import METHODS, learner_of, recipe_of
 import ictrl
 from ictrl import InputError, create_learner
 from ictrl.methods.capabilities import (
+    ComparesClasses,
     Draws,
     DrawsFeatures,
+    Forgets,
     KeepsMoments,
     Probabilities,
     Remembers,
@@ -21,13 +23,13 @@ from ictrl.methods.capabilities import (
 )
 
 SOURCE = Path(ictrl.__file__).parent
-ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews, Probabilities, TellsUnknown}
-SURE = {Probabilities, TellsUnknown}
+WIDE = {Probabilities, TellsUnknown, ComparesClasses}
+ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews, Forgets} | WIDE
 CAN: dict[str, set[type]] = {
-    **{method: set() for method in METHODS},
-    "ictrl": ALL - SURE - {Remembers},
-    "frozen": ALL - SURE - {Remembers, Reviews},
-    "wide": SURE | {Remembers},
+    **{method: {Forgets} for method in METHODS},
+    "ictrl": ALL - WIDE - {Remembers},
+    "frozen": ALL - WIDE - {Remembers, Reviews},
+    "wide": WIDE | {Remembers, Forgets},
     "wide-ictrl": ALL - {KeepsMoments, Reviews},
 }
 

@@ -15,7 +15,23 @@ from typing import Annotated, Any
 import tyro
 
 import ictrl
-from ictrl.cli import compare, data, draw, export, fidelity, methods, migrate, predict, report, review, run, study
+from ictrl.cli import (
+    classes,
+    compare,
+    data,
+    draw,
+    export,
+    fidelity,
+    forget,
+    methods,
+    migrate,
+    predict,
+    report,
+    review,
+    run,
+    study,
+    teach,
+)
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import NonFiniteError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -34,7 +50,8 @@ RunCommands = (
 UseCommands = predict.PredictCommand | export.ExportCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 LongCommands = review.ReviewCommand | compare.CompareCommand | study.StudyCommand | fidelity.FidelityCommand
-Command = RunCommands | LongCommands | UseCommands | draw.DrawCommands | DataCommands
+TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand
+Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCommands | DataCommands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -134,6 +151,9 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         ),
         subcommand("study", study.StudyCommand, study.STUDY_HELP),
         subcommand("predict", predict.PredictCommand, predict.PREDICT_HELP),
+        subcommand("teach", teach.TeachCommand, teach.TEACH_HELP),
+        subcommand("classes", classes.ClassesCommand, classes.CLASSES_HELP),
+        subcommand("forget", forget.ForgetCommand, forget.FORGET_HELP),
         subcommand("sample", draw.SampleCommand, draw.SAMPLE_HELP),
         subcommand("walk", draw.WalkCommand, draw.WALK_HELP),
         subcommand("reconstruct", draw.ReconstructCommand, draw.RECONSTRUCT_HELP),

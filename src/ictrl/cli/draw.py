@@ -196,7 +196,9 @@ class NearestCommand:
         if not 1 <= wanted <= there:
             raise InputError(f"Expected --directions from 1 to {there} but got {wanted}.")
         _, tasks = run_data(RunFolder.existing(self.run), self.root)
-        task = next(task for task in tasks if label in task.classes)
+        task = next((task for task in tasks if label in task.classes), None)
+        if task is None:
+            raise InputError(f"Expected a class of the run but {names[label]} was taught later: its images are gone.")
         images = task.images[task.labels == label]
         rows = []
         for direction in range(wanted):
@@ -245,4 +247,4 @@ def tested_images(
     n = whole_number(n, "n", least=1)
     _, tasks = run_data(folder, root)
     by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}
-    return [by_class[label] for label in learner.classes_.tolist()]
+    return [by_class[label] for label in learner.classes_.tolist() if label in by_class]

@@ -13,6 +13,7 @@ from rich.table import Table
 from ictrl.cli.learners import open_learner
 from ictrl.cli.options import Device, Flag, OptionalPath, Root, Run
 from ictrl.cli.output import open_console
+from ictrl.errors import InputError
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.capabilities import Draws, ask
@@ -64,6 +65,12 @@ class FidelityCommand:
         learner, names = open_learner(self.learner or self.run, self.device)
         ask(learner, Draws, "draw")
         _, tasks = run_data(folder, self.root)
+        later = [names[label] for label in names if not any(label in task.classes for task in tasks)]
+        if later:
+            raise InputError(
+                f"Expected classes of the run, whose images are there, but {', '.join(later)} came later: name a "
+                "checkpoint of the run with --learner."
+            )
         errors = Console(stderr=True)
         if not self.json:
             advice = f", fewer with --images {QUICK}" if self.images > QUICK else ""

@@ -11,28 +11,32 @@ from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import REPLAY_WELL
-from ictrl.experiment.run_folder import RunFolder
+from ictrl.experiment.taught import LearnerPlace
+from ictrl.experiment.teaching import known_names
 from ictrl.files import make_folder, write_atomically
-from ictrl.methods.base import Learner, load_learner
+from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Replays
-from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.shapes import UInt8
 from ictrl.visualize.contact_sheet import contact_sheet
 
 
 def open_learner(run: Path, device: str) -> tuple[Learner[Any], dict[int, str]]:
-    """The newest good learner of a run folder, or the one that is saved in a file, and the names of its classes."""
-    if run.is_file():
-        position = Position(load_learner(run, device=device), done=0, notes=read_stored(run, LEARNER).notes)
-    else:
-        position = RunFolder.existing(run).learned(device)
+    """The learner of a run folder, as it was taught last, or that of a file, and the names of its classes."""
+    position = open_position(LearnerPlace(run), device)
+    return position.learner, known_names(position)
+
+
+def open_position(place: LearnerPlace, device: str) -> Position:
+    """A learner with its notes. Files that were passed over are named, and of a run's two learners the one taken."""
+    position = place.open(device)
     for warning in position.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    names = position.class_names
-    return position.learner, {label: names.get(label, str(label)) for label in sorted(position.learner.labels)}
+    if place.is_run and place.taught.is_file():
+        print(f"Opened {place.taught}, which was taught since the run.", file=sys.stderr)
+    return position
 
 
-def find_label(given: str, learned: Mapping[int, str]) -> int:
+def find_label(given: str, learned: Mapping[int, str], what: str = "--label") -> int:
     """The label of the class of that name or, where no class has it, of that number."""
     by_number = {str(label): label for label in learned}
     by_name = {name: label for label, name in learned.items()}
@@ -40,7 +44,7 @@ def find_label(given: str, learned: Mapping[int, str]) -> int:
     if found is None:
         known = [str(label) if name == str(label) else f"{label} {name}" for label, name in learned.items()]
         some = ", ".join(known[:20]) + (f" … ({len(known)} in all)" if len(known) > 20 else "")
-        raise InputError(f"Expected --label to be a class that was learned but got {given!r}; learned are {some}.")
+        raise InputError(f"Expected {what} to be a class that was learned but got {given!r}; learned are {some}.")
     return found
 
 

@@ -11,6 +11,7 @@ from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, adopt
+from ictrl.experiment.class_facts import after_task, read_facts, written
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
@@ -172,6 +173,7 @@ def _go_on(
         measured = Measured([len(task.test_rows) for task in tasks])
         measure_floor(learner, tasks, measured, "untrained")
     laps: list[dict[str, float]] = []
+    facts = read_facts(position.notes, learner.labels)
     for t in range(position.done, len(tasks)):
         listener.on_task(t, len(tasks), tasks[t])
         profiler = Profiler(learner.device) if profile else None
@@ -185,9 +187,11 @@ def _go_on(
             sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:
             measure_floor(learner, tasks, measured, "frozen")
-        notes = {"measured": json.dumps(asdict(measured)), "class_names": json.dumps(dataset.class_names)}
-        folder.save_learner(learner, t + 1, notes)
         results = describe(recipe, learner, measured, dataset, tasks)
+        facts = after_task(facts, tasks[t], t + 1, measured.confusion["memory"], results.measured_on)
+        names = json.dumps(dataset.class_names)
+        notes = {"measured": json.dumps(asdict(measured)), "class_names": names, "classes": written(facts)}
+        folder.save_learner(learner, t + 1, notes)
         folder.write_results(results)
         if profiler is not None:
             laps.append(profiler.seconds)

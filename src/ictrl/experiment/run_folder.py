@@ -5,6 +5,7 @@
         results.json                             everything measured so far
         checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
+        taught.safetensors                       the learner with what it was taught since, or without what it forgot
         data.json                                what the data was, to notice if it changes
         pictures/                                test images and their reconstructions, if the recipe keeps some
         report.html, figures/                    what `ictrl report` makes of all this
@@ -23,6 +24,7 @@ from typing import Any
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, newest_position, save_learner, save_task
+from ictrl.experiment.locks import alone
 from ictrl.experiment.results import Results
 from ictrl.experiment.sheets import SheetFolder
 from ictrl.files import UNFINISHED, make_folder, write_atomically
@@ -82,19 +84,8 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time; the system lets go of the lock when its holder dies."""
-        import filelock  # not needed to load a learner
-
-        lock = filelock.FileLock(self.path / LOCK)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            raise InputError(f"Expected {self.path} to be free but another process is using it: wait for it.") from None
-        except OSError as error:
-            raise InputError(f"Expected to write into {self.path} but could not: {error.strerror}.") from None
-        try:
+        with alone(self.path / LOCK, self.path):
             yield
-        finally:
-            lock.release()
 
     @property
     def config(self) -> Path:

@@ -31,6 +31,12 @@ class Exemplars(NamedTuple):
     def at(self, places: Int[Tensor, " m"]) -> "Exemplars":
         return Exemplars(self.images[places.to(self.images.device)], self.rows[places.to(self.rows.device)])
 
+    def without(self, row: int) -> "Exemplars":
+        """Less the images of one class; those behind it move up a row."""
+        rows = self.rows[self.rows != row]
+        images = self.images[(self.rows != row).to(self.images.device)]
+        return Exemplars(images, rows - (rows > row).to(rows.dtype))
+
 
 def exemplars_from(tensors: dict[str, Tensor], classes: int) -> Exemplars:
     """From tensors called images and rows; KeyError or ValueError if they are none of so many classes."""
@@ -133,6 +139,26 @@ class ReservoirBuffer(nn.Module):
             if self.logits is None
             else {**found, "logits": self.logits[:n].clone(), "widths": self.widths[:n].clone()}
         )
+
+
+def reservoir_without(tensors: dict[str, Tensor], row: int) -> dict[str, Tensor]:
+    """What a reservoir holds, less the images of one class; logits lose its column.
+
+    A reservoir that is full stays full, so that it goes on as before: places that become free hold images again that
+    are there already, and of those seen so far the same share is gone.
+    """
+    stay = (tensors["rows"] != row).nonzero()[:, 0]
+    before, left, seen = len(tensors["rows"]), len(stay), int(tensors["seen"])
+    if left and seen > before:
+        stay = stay[torch.arange(before, device=stay.device) % left]
+    images, rows = Exemplars(tensors["images"], tensors["rows"]).at(stay)
+    found = {"images": images, "rows": rows - (rows > row).to(rows.dtype)}
+    found["seen"] = torch.full_like(tensors["seen"], round(seen * left / max(before, 1)))
+    if "logits" in tensors:
+        logits, widths = tensors["logits"][stay], tensors["widths"][stay]
+        found["logits"] = torch.cat([logits[:, :row], logits[:, row + 1 :]], 1)
+        found["widths"] = widths - (widths > row).to(widths.dtype)
+    return found
 
 
 def balanced(rows: Int[Tensor, " n"], capacity: int) -> dict[int, int]:

@@ -67,6 +67,26 @@ class Calibration:
         whole = (torch.cat([old, old.new_tensor(new)]) for old, new in zip(before, now))
         return Calibration(*(part.to(scores.device) for part in whole))
 
+    def without(self, place: int) -> "Calibration":
+        """Less the class in that place of the order of learning.
+
+        What its task said goes with the last class of that task. Until then it is a mean over several classes, of which
+        one can not be taken out again.
+        """
+        among = self.classes > place  # known when each task was calibrated: the first such task is its own
+        own = int((~among).sum())
+        before = int(self.classes[own - 1]) if own else 0
+        stay = torch.ones_like(among)
+        if among.any() and int(self.classes[own]) - before == 1:
+            stay[own] = False
+        groups = [group for group, stays in zip(self._by_task(), stay.tolist()) if stays]
+        return Calibration(
+            (self.classes - among.long())[stay],
+            self.images[stay],
+            self.temperatures[stay],
+            torch.cat([self.groups[:0], *groups]),
+        )
+
     def share_stranger(self, strangeness: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The share of images of known classes that look stranger than each of these."""
         if not len(self.images):

@@ -166,6 +166,10 @@ class Memory(Mapping[int, ClassMemory]):
         """This memory and new classes."""
         return Memory({**self._classes, **classes})
 
+    def without(self, place: int) -> "Memory":
+        """This memory less the class in that place."""
+        return Memory({label: kept for i, (label, kept) in enumerate(self.items()) if i != place})
+
     def moved(self, W: Float[Tensor, "d d"]) -> "Memory":
         """This memory after every feature z has moved to Wz."""
         return Memory({label: memory.moved(W) for label, memory in self.items()})

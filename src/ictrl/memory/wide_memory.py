@@ -114,6 +114,12 @@ class WideMemory:
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
         return replace(WideMemory.of(counts, means, scatter, bits, self.reduction), calibration=self.calibration)
 
+    def without(self, place: int) -> "WideMemory":
+        """This memory less the class in that place; its part in the covariance of all can not be taken out again."""
+        stay = torch.arange(len(self.counts), device=self.counts.device) != place
+        others = self.calibration.without(place)
+        return replace(self, counts=self.counts[stay], means=self.means[stay], calibration=others)
+
     def moved(self, by: Movement, bits: Bits = 16) -> "WideMemory":
         """The same classes after wide features have moved with the encoder: μ → Mμ + shift, Σ → MΣMᵀ + residual."""
         means = (self.means.double() @ by.matrix.T + by.shift).float()
@@ -171,6 +177,11 @@ class WideClassifier:
     def scores(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, "n k"]:
         """The largest for the class whose mean is nearest."""
         return phi @ self.weights.T + self.offsets
+
+    def distances(self) -> Float[Tensor, "k k"]:
+        """Between all means, in the measure of (Σ + ρI)⁻¹, in the memory's order."""
+        white = torch.linalg.solve_triangular(self.factor, self.means.T, upper=False).T
+        return torch.cdist(white, white, compute_mode="donot_use_mm_for_euclid_dist")
 
     def strangeness(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2; where there is only one, 1 whatever the image."""

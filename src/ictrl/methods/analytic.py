@@ -25,6 +25,7 @@ from torch.nn.functional import one_hot, pad
 from ictrl.errors import ConfigError
 from ictrl.memory.triangles import half_size, lower_half, whole
 from ictrl.methods.first_task_encoder import FirstTaskConfig, FirstTaskLearner
+from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS
 from ictrl.nets.layers import exact_float32
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.state import TrainingState
@@ -77,6 +78,9 @@ class Analytic(FirstTaskLearner):
         for z, rows in zip(Z.split(CHUNK), (old + self.rows_of(y)).split(CHUNK)):
             R, W = regressed(R, W, self.expanded(z), one_hot(rows, old + new).double())
         return {"inverse": lower_half(R), "weights": W}
+
+    def what_remains(self) -> list[str]:
+        return [IN_THE_FIRST_WEIGHTS, "its images' share of the one matrix that all regressions use"]
 
     def shapes(self, classes: int) -> dict[str, tuple[int, ...]]:
         D = self.settings.expansion

@@ -101,6 +101,22 @@ class TellsUnknown(Protocol):
     def unknown(self, images: Images, false_alarms: float = 0.05) -> Images: ...
 
 
+@runtime_checkable
+class Forgets(Protocol):
+    """Takes a class out of what it keeps, and says what may remain of it elsewhere."""
+
+    def forget(self, label: int) -> Any: ...
+
+    def what_remains(self) -> list[str]: ...
+
+
+@runtime_checkable
+class ComparesClasses(Protocol):
+    """Says how far apart its classes lie, labels ascending, in a measure of its own."""
+
+    def class_distances(self) -> Float[Tensor, "k k"]: ...
+
+
 Capability = TypeVar("Capability")
 
 

@@ -15,7 +15,8 @@ from ictrl.config import GameStageConfig, Recipe
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier, classifier_of
 from ictrl.memory.store import ClassMemory, Memory, form_class_memory
-from ictrl.methods.base import Kept, Learner
+from ictrl.methods.base import Kept
+from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inference import check_can_draw
 from ictrl.methods.inputs import Images, like, whole_number
 from ictrl.methods.labels import listed, number_of
@@ -36,7 +37,7 @@ ObjectiveOf = Callable[..., Objective]
 """(weights by name, first=…) -> both players' losses"""
 
 
-class DrawingLearner(Learner[Kept]):
+class DrawingLearner(ForgettingLearner[Kept]):
     """Encoder, decoder and memory. Networks of one's own take the place of the paper's: see `nets.wrappers`."""
 
     misfit = "One saved with networks of your own needs them again: load(path, encoder=…, decoder=…)."

@@ -86,6 +86,12 @@ class Average(nn.Module):
             mine[:old] = other
         return found
 
+    def without(self, row: int) -> "Average":
+        """Less a row of its head."""
+        found = Average(self.encoder, self.head.without(row))  # type: ignore[operator]
+        found.steps.copy_(self.steps)
+        return found
+
     @torch.no_grad()
     def update(self, weights: list[nn.Parameter], config: AverageConfig, generator: torch.Generator) -> None:
         """θ̄ ← α θ̄ + (1 − α) θ with this chance; α is at most 1 − 1/(t + 1) in step t."""
@@ -110,6 +116,11 @@ class CLSER(RehearsalLearner):
     def resize(self, classes: int) -> None:
         averages = self.averages
         super().resize(classes)
+        self._state = beside(self._state, {name: average.grown(self.head) for name, average in averages.items()})
+
+    def drop_row(self, row: int) -> None:
+        averages = {name: average.without(row) for name, average in self.averages.items()}
+        super().drop_row(row)
         self._state = beside(self._state, {name: average.grown(self.head) for name, average in averages.items()})
 
     @property

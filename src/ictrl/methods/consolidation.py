@@ -93,6 +93,17 @@ class ConsolidationLearner(SupervisedLearner[Held | None]):
     def shapes(self) -> list[torch.Size]:
         return [parameter.shape for parameter in self.trained]
 
+    def kept_without(self, row: int) -> Held | None:
+        """The numbers of the head's row go with it."""
+        encoder = len(list(self.encoder.parameters()))
+
+        def less(values: Float[Tensor, " p"]) -> Float[Tensor, " q"]:
+            parts = values.split([shape.numel() for shape in self.shapes()])
+            rows = [part.view(shape) for part, shape in zip(parts[encoder:], self.shapes()[encoder:])]
+            return flat([*parts[:encoder], *(torch.cat([part[:row], part[row + 1 :]]) for part in rows)])
+
+        return None if self.kept is None else Held(*(less(part) for part in self.kept))
+
     def kept_tensors(self) -> dict[str, Tensor]:
         return {} if self.kept is None else self.kept._asdict()
 

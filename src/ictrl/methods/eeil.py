@@ -124,6 +124,11 @@ class EEIL(ExemplarLearner):
             terms["distillation"] = torch.stack([soft_targets(now, before, T) for now, before in tasks]).sum() / T**2
         return terms
 
+    def kept_without(self, row: int) -> dict[str, Tensor]:
+        sizes = self.kept["tasks"].clone()
+        sizes[torch.searchsorted(sizes.cumsum(0), row, right=True)] -= 1
+        return {**super().kept_without(row), "tasks": sizes[sizes > 0]}
+
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if not labels:
             return {}

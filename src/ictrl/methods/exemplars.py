@@ -97,6 +97,9 @@ class ExemplarLearner(SupervisedLearner[dict[str, Tensor]]):
             Exemplars(X[new.to(X.device)].cpu(), rows[new.to(rows.device)].cpu())
         )
 
+    def kept_without(self, row: int) -> dict[str, Tensor]:
+        return {**self.kept, **self.exemplars().without(row)._asdict()}
+
     def kept_tensors(self) -> dict[str, Tensor]:
         return self.kept
 

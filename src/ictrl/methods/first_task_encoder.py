@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ictrl.config import StageConfig
 from ictrl.memory.few_images import check_enough
+from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, POOLED
 from ictrl.methods.headless import HeadlessLearner
 from ictrl.methods.supervised import OptimiserConfig, SupervisedConfig, sgd_stage
 from ictrl.shapes import Float, Int, UInt8
@@ -37,6 +38,10 @@ class FirstTaskLearner(HeadlessLearner):
     @abstractmethod
     def remembered(self, Z: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> dict[str, Tensor]:
         """All that is kept, by name, with the classes of these features behind those that were kept before."""
+
+    def what_remains(self) -> list[str]:
+        shared = self.shapes(1).items() & self.shapes(2).items()  # what does not grow with the classes
+        return [IN_THE_FIRST_WEIGHTS, *([POOLED] if shared else [])]
 
     def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         check_enough(y)

@@ -11,6 +11,7 @@ from ictrl.config import FrozenConfig
 from ictrl.memory.few_images import check_enough
 from ictrl.memory.store import Memory
 from ictrl.methods.closed_loop import ClosedLoopLearner
+from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS
 from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
 
@@ -25,3 +26,6 @@ class Frozen(ClosedLoopLearner):
         if not self.memory:
             self.play(X, y, self.memory, self.settings.first, hooks)
         return self.memory.with_classes(self.formed(self.encode(X), y))
+
+    def what_remains(self) -> list[str]:
+        return [IN_THE_FIRST_WEIGHTS]

@@ -7,6 +7,7 @@ kept: named tensors, whose shapes follow from the number of classes.
 from abc import abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ictrl.methods.supervised import SupervisedLearner
@@ -43,6 +44,20 @@ class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     def rows_of(self, y: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """Classes of this task alone, labels ascending from 0."""
         return y.unique(return_inverse=True)[1]
+
+    def drop_row(self, row: int) -> None:
+        """Nothing: between tasks there is no head."""
+
+    def kept_without(self, row: int) -> dict[str, Tensor]:
+        """Every tensor that grows with the classes, less this one; what does not is shared by all."""
+        with_it, without = self.shapes(len(self.labels)), self.shapes(len(self.labels) - 1)
+        found = dict(self.kept)
+        for name, shape in with_it.items():
+            for axis, (size, smaller) in enumerate(zip(shape, without[name])):
+                if size != smaller:
+                    stay = [i for i in range(size) if i != row]
+                    found[name] = found[name].index_select(axis, torch.tensor(stay, device=found[name].device))
+        return found
 
     def kept_tensors(self) -> dict[str, Tensor]:
         return self.kept

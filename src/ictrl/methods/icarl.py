@@ -83,6 +83,10 @@ class ICaRL(ExemplarLearner):
         with exact_float32():
             return self.by_label(2 * Z @ self.kept["means"].T - 2)
 
+    def kept_without(self, row: int) -> dict[str, Tensor]:
+        means = self.kept["means"]
+        return {**super().kept_without(row), "means": torch.cat([means[:row], means[row + 1 :]])}
+
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         return {**super().kept_from(labels, tensors), **self.kept_to_predict_from(labels, tensors)}
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
-from ictrl.memory.buffer import Replayed, ReservoirBuffer, exemplars_from
+from ictrl.memory.buffer import Replayed, ReservoirBuffer, exemplars_from, reservoir_without
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
 from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
@@ -81,6 +82,13 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
         buffer = working["buffer"]
         assert isinstance(buffer, ReservoirBuffer)
         buffer.add(seen.pixels, seen.rows, self._state.generator)
+
+    def kept_without(self, row: int) -> dict[str, Tensor]:
+        found = reservoir_without(self.kept, row)
+        if self.keeps_logits:  # a head with rows for classes yet to come has a new one of these
+            missing = self.head_size(len(self.labels) - 1) - found["logits"].shape[1]
+            found["logits"] = pad(found["logits"], (0, missing))
+        return found
 
     def kept_tensors(self) -> dict[str, Tensor]:
         return self.kept

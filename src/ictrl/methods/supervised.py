@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from ictrl.config import AugmentationConfig, MethodConfig, StageConfig
 from ictrl.errors import ConfigError
-from ictrl.methods.base import Kept, Learner
+from ictrl.methods.base import Kept
+from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
@@ -98,7 +99,7 @@ class Seen(NamedTuple):
     """their places among the task's images"""
 
 
-class SupervisedLearner(Learner[Kept]):
+class SupervisedLearner(ForgettingLearner[Kept]):
     """An encoder and a linear head that grows with the classes; rows of the head are in the order of learning."""
 
     # what a method may write
@@ -172,6 +173,11 @@ class SupervisedLearner(Learner[Kept]):
         generator = self._state.generator
         grown = self.head.grown(self.head_size(classes), generator)  # type: ignore[operator]
         self._state = self._with_head(self.encoder, grown, generator)
+
+    def drop_row(self, row: int) -> None:
+        smaller = self.head.without(row)  # type: ignore[operator]
+        self._state = self._with_head(self.encoder, smaller, self._state.generator)
+        self.resize(len(self.labels) - 1)  # rows for classes yet to come, where settings name them
 
     def head_size(self, classes: int) -> int:
         """Rows of the head once there are so many classes: as many, or all from the start where settings name them."""

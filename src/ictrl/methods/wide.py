@@ -26,7 +26,8 @@ from ictrl.config import AugmentationConfig, MethodConfig, Recipe, used_later
 from ictrl.memory.compensation import fit_movement
 from ictrl.memory.few_images import check_enough
 from ictrl.memory.wide_memory import WideMemory, nothing_yet
-from ictrl.methods.base import Kept, Learner
+from ictrl.methods.base import Kept
+from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, IN_THE_WEIGHTS, POOLED, ForgettingLearner
 from ictrl.methods.inputs import Images, like
 from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
@@ -62,7 +63,7 @@ class WideConfig(MethodConfig):
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
 
-class WideLearner(Learner[Kept]):
+class WideLearner(ForgettingLearner[Kept]):
     """Classifies by wide memory: what `wide` and those who do more share."""
 
     keeps_statistics = True
@@ -116,6 +117,16 @@ class WideLearner(Learner[Kept]):
     def moves(self) -> bool:
         """Whether the encoder learns on after the first task."""
         return False
+
+    def class_distances(self) -> Float[Tensor, "k k"]:
+        """Between the means of classes, labels ascending, in the measure of the covariance of all."""
+        self._check_learned("class_distances")
+        order = torch.tensor(self.labels, device=self.device).argsort()
+        return self.reader.classifier_of(self.wide_memory).distances()[order][:, order]
+
+    def what_remains(self) -> list[str]:
+        shared = "its part in what held-out images of its task said of all its classes, if there were several"
+        return [IN_THE_WEIGHTS if self.moves() else IN_THE_FIRST_WEIGHTS, POOLED, shared]
 
     def remembering(self, recipe: Recipe | None = None) -> "Wide":
         """A learner with this one's encoder as it is now, which only remembers: for the floors.

@@ -24,6 +24,7 @@ from ictrl.memory.few_images import check_enough
 from ictrl.memory.store import Memory
 from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.closed_loop import REPLAYED, DrawingLearner
+from ictrl.methods.forgetting import IN_THE_WEIGHTS
 from ictrl.methods.inference import check_can_draw
 from ictrl.methods.threads import reads
 from ictrl.methods.wide import Wide, WideConfig, WideLearner, default_trunk
@@ -69,6 +70,10 @@ class WideAndDrawn(NamedTuple):
 
     wide: WideMemory
     drawn: Memory
+
+    def without(self, place: int) -> "WideAndDrawn":
+        """Less the class in that place of the order of learning."""
+        return WideAndDrawn(self.wide.without(place), self.drawn.without(place))
 
 
 class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
@@ -153,6 +158,9 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
         Z, y = self.memory.gaussians().sample(REPLAYED, generator)
         predicted = self.reader.scores(self.wide_memory, self.decode(Z)).argmax(1)
         return float((predicted == y).double().mean())
+
+    def what_remains(self) -> list[str]:
+        return [IN_THE_WEIGHTS, *super().what_remains()[1:]]
 
     def kept_tensors(self) -> dict[str, Tensor]:
         if not self.labels:

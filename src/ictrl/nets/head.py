@@ -32,6 +32,14 @@ class LinearHead(nn.Module):
             head.weight[:old], head.bias[:old] = self.weight, self.bias
         return head
 
+    def without(self, row: int) -> "LinearHead":
+        """A head less one class."""
+        head = LinearHead(self.weight.shape[1], len(self.weight) - 1).to(self.weight.device)
+        with torch.no_grad():
+            for mine, other in zip(head.parameters(), self.parameters()):
+                mine.copy_(torch.cat([other[:row], other[row + 1 :]]))
+        return head
+
 
 def projector_head(d: int, hidden: int, out: int, generator: torch.Generator) -> nn.Sequential:
     """Two linear layers with BatchNorm and ReLU between them, for losses that are thrown away with it.

@@ -106,6 +106,19 @@ def _class_folders(root: Path) -> dict[int, Path]:
     return dict(enumerate(folders))
 
 
+def files_by_class(root: Path) -> dict[str, list[Path]]:
+    """What lies in each folder of a folder, by its name: pictures of classes to be learned, none held out for tests."""
+    layout = "with one folder of pictures per class"
+    if not root.is_dir():
+        raise InputError(f"Expected a folder {layout} but {root} is {'a file' if root.exists() else 'not there'}.")
+    folders = _subfolders(root)
+    if not folders:
+        raise InputError(f"Expected a folder {layout} but {root} has no folders in it.")
+    if {folder.name for folder in folders} <= {"train", "test"}:
+        raise InputError(f"Expected a folder {layout} but {root} has parts: name one of them, such as {folders[-1]}.")
+    return {folder.name: sorted(e for e in folder.iterdir() if not e.name.startswith(".")) for folder in folders}
+
+
 def _subfolders(root: Path) -> list[Path]:
     return sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
