@@ -66,7 +66,7 @@ def test_few_images_change_nothing(learned: Learned, certain: bool) -> None:
             done = learner.review(pictures([2])[0][:n], label=label, certain=certain)
             assert done.label is None
             assert words in str(done.reason)
-            assert "5 or more are needed" in str(done.reason)
+            assert "10 or more are needed" in str(done.reason)
     assert same(everything(learner), before)
 
 

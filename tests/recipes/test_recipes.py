@@ -48,7 +48,7 @@ def test_the_defaults_are_ours_for_any_pictures() -> None:
     assert defaults.first.weights == ours.first.weights
     assert (defaults.later.weights, defaults.game) == (ours.later.weights, ours.game)
     # replayed witnesses help here, rarely elsewhere
-    assert defaults.memory == replace(ours.memory, compensation_replayed=0)
+    assert defaults.memory == replace(ours.memory, compensation_replayed=0, disjoint=True)  # measured with shared sets
     assert defaults.classifier == replace(ours.classifier, mirror=False)
     assert (defaults.first.ema, defaults.later.ema) == (10, 10)
     for stage in (defaults.first, defaults.later):
@@ -77,7 +77,7 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
             network=NetworkConfig(image_size=32, channels=channels, width=64, feature_dim=128),
             game=GameConfig(eps_sq=1, beta1=0.5, beta2=0.999, optimiser="fresh"),
             first=GameStageConfig(**trained, batch=1000, weights=WeightsConfig(lambda_new=1)),  # type: ignore[arg-type]
-            memory=MemoryConfig(directions=r, neighbours=k, samples=k, drift_compensation=False),
+            memory=MemoryConfig(directions=r, neighbours=k, samples=k, drift_compensation=False, disjoint=False),
             classifier=ClassifierConfig(kind="subspace", components=15),
             later=GameStageConfig(**trained, batch="rule", weights=WeightsConfig(lambda_new=10, gamma_old=1)),  # type: ignore[arg-type]
         ),

@@ -23,7 +23,7 @@ def features(n: int = 40, d: int = 6) -> Tensor:
 
 def test_principal_directions_are_those_that_memory_was_formed_on() -> None:
     Z = features()
-    found = principal_directions(form_class_memory(Z, directions=4, neighbours=5))
+    found = principal_directions(form_class_memory(Z, directions=4, neighbours=5, disjoint=False))
     expected = np.linalg.svd(Z.numpy())[2][:4]
     np.testing.assert_allclose(np.abs(found.numpy() @ expected.T), np.eye(4), atol=1e-3)
 

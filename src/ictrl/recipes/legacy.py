@@ -78,7 +78,7 @@ RECIPES = {
 """What a recipe of version 0.1 is called now; some of the old names have been given to other recipes."""
 
 # what was done before a setting existed, where that is not today's default
-BEFORE = {"classifier.kind": "subspace", "game.averaged": 0.0}
+BEFORE = {"classifier.kind": "subspace", "game.averaged": 0.0, "method.memory.disjoint": False}
 BEFORE_WITH_TRANSPORT = {"memory.transport_replayed": 1.0}
 
 # what every run folder of version 0.1 names
@@ -150,7 +150,8 @@ def is_whole(table: dict[str, Any]) -> bool:
 def results_table(table: dict[str, Any]) -> dict[str, Any]:
     """The contents of a `results.json` of any version under today's names."""
     if "kept_bytes" in table:
-        return {**table, "recipe": whole_recipe(table["recipe"])} if "recipe" in table else table
+        whole = whole_recipe(table.get("recipe", {}))
+        return table if whole is table.get("recipe") or not whole else {**table, "recipe": whole}
     new = {RESULTS.get(key, key): value for key, value in table.items()}
     new["recipe"] = whole_recipe(new["recipe"])
     if "floor" in new.get("seconds", {}):
