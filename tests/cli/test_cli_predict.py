@@ -49,10 +49,24 @@ def test_predict_prints_json(own_run: Path, new: Path, capsys: pytest.CaptureFix
 
 def test_a_learner_file_serves_too(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(own_run / NEWEST, "mine.safetensors")
-    ICTRL.load(own_run / NEWEST, device="cpu").save("nameless.safetensors")
-    for file, expected in {"mine": "red", "nameless": "2"}.items():
+    learner = ICTRL.load(own_run / NEWEST, device="cpu")
+    assert set(learner.class_names) == set(learner.labels)
+    learner.save("saved-again.safetensors")
+    learner.class_names = {}
+    learner.save("nameless.safetensors")
+    for file, expected in {"mine": "red", "saved-again": "red", "nameless": "2"}.items():
         assert call("predict", f"{file}.safetensors", "red.png", "--device", "cpu") == 0
         assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["red.png", expected]
+
+
+def test_a_learner_that_was_taught_by_name_answers_by_name(
+    new: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    images, labels = pictures([0, 1])
+    ICTRL(tiny_recipe()).learn(images, ["ant" if label else "bee" for label in labels]).save(tmp_path / "named")
+    assert call("predict", tmp_path / "named", "red.png", "--device", "cpu", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert {(one["label"], one["class"]) for one in found["residuals"]} == {(0, "ant"), (1, "bee")}
 
 
 def test_a_damaged_checkpoint_is_passed_over(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +184,7 @@ def test_certainty_has_a_residual_of_0_without_a_sign(capsys: pytest.CaptureFixt
     """The log of a probability of 1 is 0, and minus that would print as -0.0000."""
 
     class Certain:
-        classes_ = np.array([4, 7])
+        labels = (4, 7)
 
         def scores(self, images: Tensor) -> Tensor:
             return torch.tensor([[0.0, -3.0]])
