@@ -14,7 +14,8 @@ from ictrl.cli.run import RunCommand
 
 COMMANDS = [
     "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "sample",
-    "walk", "reconstruct", "nearest", "interpolate", "fidelity", "report", "data", "recipes", "methods", "migrate",
+    "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes", "methods",
+    "migrate",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 

@@ -210,7 +210,7 @@ def test_a_method_without_class_moments_has_one_protocol_and_no_floors(method: s
     assert (record.drift, record.replay) == (None, None)
     assert list(record.scores) == list(record.protocols) == ["memory"]
     assert record.memory.confusion is not None
-    assert sum(map(sum, record.memory.confusion)) == sum(record.test_images) == 60
+    assert sum(map(sum, record.memory.confusion)) == sum(record.test_images) == 120
     assert record.kept_bytes == finished.learner.kept_bytes
     assert record.parameters == finished.learner.parameter_count
     assert record.recipe.method.name == method
