@@ -234,7 +234,7 @@ def test_forgotten_and_taught_again(here: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert call("forget", "run", "one", "3", "--yes") == 0
     out = capsys.readouterr().out
-    assert out.startswith("Forgotten: one, three. 2 classes remain in run/taught.safetensors.\n")
+    assert out.startswith("Forgotten: one, three. 2 classes left in run/taught.safetensors.\n")
     assert "its share of the spread that is kept of all classes together" in out
     assert "all that the run run holds of one: its own checkpoints" in out
     assert list(known("run", capsys)) == ["two", "zero"]

@@ -58,7 +58,7 @@ class ForgetCommand:
             raise KeyboardInterrupt(f"Stopped. {target} is as it was.") from None
         console = open_console()
         left = counted(len(known) - len(labels), "class", "classes")
-        console.print(f"Forgotten: {shown}. {left} remain in {target}.", soft_wrap=True)
+        console.print(f"Forgotten: {shown}. {left} left in {target}.", soft_wrap=True)
         console.print("What may remain of a forgotten class:")
         for trace in remains:
             console.print(f"- {trace}", soft_wrap=True)
