@@ -16,9 +16,7 @@ from ictrl.experiment.locks import alone
 from ictrl.experiment.run_folder import LOCK, RunFolder
 from ictrl.files import UNFINISHED, make_folder
 from ictrl.methods.base import load_learner
-from ictrl.methods.storage import LEARNER, read_stored
-
-TAUGHT = "taught.safetensors"
+from ictrl.methods.storage import LEARNER, TAUGHT, read_stored
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ from torch.nn.functional import cross_entropy
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import EMPTY
+from ictrl.methods.checks import check_chance
 from ictrl.methods.rehearsal import RehearsalConfig, RehearsalLearner
-from ictrl.methods.supervised import Seen, check_chance, sgd_stage
+from ictrl.methods.supervised import Seen, sgd_stage
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import run_in, to_float
 from ictrl.shapes import Float, UInt8

@@ -24,8 +24,9 @@ from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars
 from ictrl.memory.selection import greedy_balanced
+from ictrl.methods.checks import check_chance
 from ictrl.methods.kept_images import ExemplarLearner, KeptImagesConfig
-from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, check_chance, sgd_stage
+from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, sgd_stage
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.cutmix import cutmix, mixed_cross_entropy
 from ictrl.training.loop import TaskHooks

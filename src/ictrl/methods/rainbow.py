@@ -23,10 +23,11 @@ from ictrl.config import AugmentationConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Exemplars, balanced
 from ictrl.memory.selection import spread
+from ictrl.methods.checks import check_chance
 from ictrl.methods.gdumb import restarted_stage
 from ictrl.methods.kept_images import ExemplarLearner
 from ictrl.methods.rehearsal import BufferConfig, RehearsalConfig
-from ictrl.methods.supervised import OptimiserConfig, Seen, check_chance
+from ictrl.methods.supervised import OptimiserConfig, Seen
 from ictrl.nets.layers import exact_float32
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.cutmix import cutmix, mixed_cross_entropy

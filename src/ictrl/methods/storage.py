@@ -28,6 +28,7 @@ READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
 LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
 ALL, TO_PREDICT, TO_DRAW = "all", "predict", "predict and draw"  # what a file holds of a learner
 CHECKPOINTS = "checkpoint"  # where a run folder has its learners
+TAUGHT = "taught.safetensors"  # beside them: what a run's learner was taught since
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,14 @@ def learners_in(folder: Path) -> list[Path]:
 
 
 def read_learner(path: Path) -> Stored:
-    """What a file holds, or the newest good one of a run folder; damaged files are passed over with a warning."""
+    """What a file holds, or the newest good one of a run folder, above all what it was taught since its run.
+
+    Damaged files are passed over with a warning.
+    """
     if not path.is_dir():
         return read_stored(path, LEARNER)
-    found = learners_in(path / CHECKPOINTS)
+    taught = path / TAUGHT
+    found = [*([taught] if taught.is_file() else []), *learners_in(path / CHECKPOINTS)]
     if not found:
         raise InputError(
             f"Expected a saved learner or a run folder but {path} is a folder without a learned task: name the file, "

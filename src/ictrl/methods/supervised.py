@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from ictrl.config import AugmentationConfig, MethodConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.methods.base import Kept
+from ictrl.methods.checks import check_stage
 from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
@@ -31,20 +32,6 @@ from ictrl.training.players import adam, sgd
 from ictrl.training.profiler import untimed
 from ictrl.training.state import TrainingState
 from ictrl.training.task import chunks
-
-
-def check_stage(name: str, stage: StageConfig) -> None:
-    """Refuse what only the game has."""
-    if stage.batch == "rule":
-        raise ConfigError(f'Expected {name}.batch to be a number but got "rule", which is a rule of i-CTRL.')
-    if stage.augmentation.rotations:
-        raise ConfigError(f"Expected {name}.augmentation.rotations to be false: a head has no rows for rotations.")
-
-
-def check_chance(name: str, value: float) -> None:
-    """Refuse what is no probability."""
-    if not 0 <= value <= 1:
-        raise ConfigError(f"Expected {name} to be from 0 to 1 but got {value}.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,18 @@
+"""What settings of several methods are refused for."""
+
+from ictrl.config import StageConfig
+from ictrl.errors import ConfigError
+
+
+def check_stage(name: str, stage: StageConfig) -> None:
+    """Refuse what only the game has."""
+    if stage.batch == "rule":
+        raise ConfigError(f'Expected {name}.batch to be a number but got "rule", which is a rule of i-CTRL.')
+    if stage.augmentation.rotations:
+        raise ConfigError(f"Expected {name}.augmentation.rotations to be false: a head has no rows for rotations.")
+
+
+def check_chance(name: str, value: float) -> None:
+    """Refuse what is no probability."""
+    if not 0 <= value <= 1:
+        raise ConfigError(f"Expected {name} to be from 0 to 1 but got {value}.")
