@@ -175,8 +175,9 @@ class WideClassifier:
         return cls(weights, -0.5 * (weights * memory.means).sum(1), memory.means, factor.float(), rho)
 
     def scores(self, phi: Float[Tensor, "n D"]) -> Float[Tensor, "n k"]:
-        """The largest for the class whose mean is nearest."""
-        return phi @ self.weights.T + self.offsets
+        """The largest for the class whose mean is nearest; an image's sum to 0, which leaves float32 more digits."""
+        weights, offsets = self._centred
+        return phi @ weights.T + offsets
 
     def distances(self) -> Float[Tensor, "k k"]:
         """Between all means, in the measure of (Σ + ρI)⁻¹, in the memory's order."""
@@ -190,6 +191,11 @@ class WideClassifier:
         squared = torch.linalg.solve_triangular(self.factor, centred.T, upper=False).square().sum(0).clamp(min=TINY)
         cosines = (centred @ directions.T).amax(1) / squared.sqrt()
         return 1 - cosines * (FAR * usual / squared).clamp(max=1).square()
+
+    @cached_property
+    def _centred(self) -> tuple[Float[Tensor, "k D"], Float[Tensor, " k"]]:
+        """Weights and offsets without what all classes have in common, which is large and decides nothing."""
+        return self.weights - self.weights.mean(0), self.offsets - self.offsets.mean()
 
     @cached_property
     def _directions(self) -> tuple[Float[Tensor, "k D"], float]:
