@@ -90,7 +90,7 @@ def tiny_memory(encoder: ImageEncoder) -> Gaussians:
     images, labels = pictures([0, 1])
     with torch.no_grad():
         Z = encoder(to_float(images))
-    return Memory({label: form_class_memory(Z[labels == label], 3, 5) for label in (0, 1)}).gaussians()
+    return Memory({label: form_class_memory(Z[labels == label], 3, 5, disjoint=False) for label in (0, 1)}).gaussians()
 
 
 SHORT = """

@@ -10,7 +10,9 @@ from ictrl.recipes.reader import reached
 
 def test_every_method_is_listed_with_what_it_does_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("methods") == 0
-    lines = capsys.readouterr().out.splitlines()
+    table, said = capsys.readouterr().out.strip().split("\n\n")
+    assert "whoever has the file of one that keeps images has these images" in " ".join(said.split())
+    lines = table.splitlines()
     assert [line.split()[0] for line in lines[1:]] == sorted(LEARNERS)
     for line in lines[1:]:
         name = line.split()[0]

@@ -8,7 +8,7 @@ from support import call
 
 SMALL = "network = { image_size = 8, width = 8, feature_dim = 16 }"
 STUDY = f"""description = "Methods on few digits"
-settings.stream = {{ tasks = 2, limit = 6 }}
+settings.stream = {{ tasks = 2, limit = 12 }}
 settings.run.device = "cpu"
 settings.method.{SMALL}
 

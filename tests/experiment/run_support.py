@@ -18,7 +18,7 @@ QUICK: dict[str, Any] = {
     "method": {
         "network": {"image_size": 8, "channels": 1, "width": 4, "feature_dim": 16},
         "game": {"resample": "step"},
-        "memory": {"directions": 3, "neighbours": 5, "samples": 4},
+        "memory": {"directions": 3, "neighbours": 5, "disjoint": False, "samples": 4},
         "first": STAGE,
         "later": STAGE,
     },

@@ -4,6 +4,7 @@ import json
 import shutil
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,13 @@ SECTIONS = {"network", "objective", "anchors", "memory", "classifier", "game", "
 def old_recipe(recipe: Recipe) -> dict[str, Any]:
     """The recipe as version 0.1 wrote it; what it had no setting for must be as it was done then."""
     values = dict(flat(recipe_to_table(recipe)))
+    del values["run.keep_pictures"]  # it always kept four
     old = {"name": values.pop("name"), "description": values.pop("description")}
     for setting, targets in SETTINGS.items():
         found = [values.pop(target) for target in targets]
         assert all(value == found[0] for value in found), f"version 0.1 had one {setting} for all tasks"
         put(old, setting, found[0])
-    defaults = dict(flat(recipe_to_table(Recipe())))
+    defaults = dict(flat(recipe_to_table(Recipe()))) | {"method.memory.disjoint": False}
     assert values == {name: defaults[name] for name in values}
     return old
 
@@ -104,7 +106,7 @@ def test_a_run_of_version_0_1_goes_on_to_the_same_end(
     position = RunFolder(out).position()
     assert position.warnings == []
     assert 4 * position.done + position.epoch == epochs
-    resume(out)
+    resume(out, keep_pictures=4)
     whole, again = outcome(undisturbed), outcome(out)
     for part in ("tensors", "metrics", "files", "pictures"):
         assert again[part] == whole[part]
@@ -115,7 +117,8 @@ def test_a_run_of_version_0_1_goes_on_to_the_same_end(
 @pytest.mark.parametrize("stage", [{"ema": 1.5, "schedule": "cosine"}, {"augmentation": {"mirror": True, "shifts": 1}}])
 def test_settings_that_held_for_all_tasks_hold_for_both_stages(stage: dict[str, Any], tmp_path: Path) -> None:
     first = {**stage, "augmentation": {**stage.get("augmentation", {}), "rotations": True}}
-    recipe = quick(stream={"tasks": 2}, method={"first": first, "later": {**stage, "warmup": 2}})
+    method = {"first": first, "later": {**stage, "warmup": 2}}
+    recipe = quick(stream={"tasks": 2}, method=method, run={"keep_pictures": 0})
     run(recipe, tmp_path / "whole")
     out = make_old(stopped_run(recipe, tmp_path / "old", 6))
     assert RunFolder(out).recipe() == recipe
@@ -124,7 +127,8 @@ def test_settings_that_held_for_all_tasks_hold_for_both_stages(stage: dict[str, 
 
 
 def test_a_finished_run_of_version_0_1_can_be_looked_at(undisturbed: Path, tmp_path: Path) -> None:
-    before = Results.read(undisturbed / "results.json")
+    whole = Results.read(undisturbed / "results.json")
+    before = replace(whole, recipe=replace(whole.recipe, run=replace(whole.recipe.run, keep_pictures=0)))  # as today
     out = make_old(Path(shutil.copytree(undisturbed, tmp_path / "run")))
     assert Results.read(out / "results.json") == before
     assert evaluate(out) == before
@@ -141,7 +145,7 @@ def test_a_changed_setting_of_version_0_1_is_named_as_it_is_now(begun: Callable[
     assert text.count("replayed = 50.0") == 1
     (out / "config.toml").write_text(text.replace("replayed = 50.0", "replayed = 5.0"))
     with pytest.raises(InputError, match=r"was changed \(method.later.weights.distill_replayed: 50.0 → 5.0\)"):
-        resume(out)
+        resume(out, keep_pictures=4)
 
 
 def test_a_damaged_checkpoint_of_version_0_1_is_found(begun: Callable[..., Path]) -> None:

@@ -24,7 +24,7 @@ from ictrl.experiment.evaluation import (
 from ictrl.theory.statistics import Moments
 
 DATASET, TASKS = tasks_from_arrays(
-    [(*pictures(classes, each=8), *pictures(classes, each=5, seed=1)) for classes in ([7, 3], [1, 12, 4])]
+    [(*pictures(classes, each=12), *pictures(classes, each=5, seed=1)) for classes in ([7, 3], [1, 12, 4])]
 )
 TEST_IMAGES = [10, 15]
 
@@ -158,13 +158,13 @@ def test_of_a_learner_without_moments_only_its_predictions_are_measured(method: 
 def test_what_was_measured_is_described(seen: Seen) -> None:
     half, measured = seen.half, seen.measured
     assert (half.complete, half.done, half.tasks) == (False, 1, [[3, 7], [1, 4, 12]])
-    assert half.image_bytes == 16 * 64  # of the images seen so far
+    assert half.image_bytes == 24 * 64  # of the images seen so far
     assert half.untrained is not None
     assert len(half.untrained.matrix) == 1  # floors are known for all tasks, and told for those done
     assert half.frozen is None
     whole = describe(quick(), seen.learner, measured, DATASET, TASKS)
     assert (whole.complete, whole.done) == (True, 2)
-    assert whole.image_bytes == 40 * 64
+    assert whole.image_bytes == 60 * 64
     assert whole.memory.last == round(sum(a * n for a, n in zip(measured.memory[-1], TEST_IMAGES)) / 25, 6)
     assert whole.drift is not None
     assert whole.drift.classes == seen.learner.labels

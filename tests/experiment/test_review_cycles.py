@@ -153,7 +153,7 @@ def test_a_review_with_labels_and_one_without_stand_side_by_side(out: Path, caps
 def test_doubtful_classes_are_left_and_named(
     out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ictrl.memory.recognition.LEAST_AFFINITY", 0.9)
+    monkeypatch.setattr("ictrl.memory.recognition.LEAST_AFFINITY", 1.01)
     assert main(["review", str(out)]) == 0
     output = capsys.readouterr().out
     entry = json.loads((out / "review.json").read_text())["cycles"][1]

@@ -229,7 +229,7 @@ def folder_of_pictures(root: Path, each: int, parts: tuple[str, ...] = ("",)) ->
 
 
 def test_a_run_can_be_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder_of_pictures(tmp_path / "own", 3, ("train", "test"))
+    folder_of_pictures(tmp_path / "own", 10, ("train", "test"))
     recipe = quick(stream={"dataset": "folder", "root": "own", "tasks": 1})
     monkeypatch.chdir(tmp_path)
     run(recipe, tmp_path / "run")
@@ -250,7 +250,7 @@ def test_data_that_has_moved_is_found_by_root(command: str, tmp_path: Path, caps
     assert main([command, str(out), "--root", str(tmp_path / "moved")]) == 2  # other data is no moved data
 
 
-def stream_in_memory(each: int = 8) -> Any:
+def stream_in_memory(each: int = 12) -> Any:
     """Stripes in two tasks."""
     tasks = []
     for seed, classes in enumerate(([7, 3], [1, 12])):
@@ -263,7 +263,7 @@ def test_a_stream_in_memory_is_learned_and_resumed_when_it_is_given_again(tmp_pa
     whole = run(recipe, tmp_path / "whole", stream=stream_in_memory())
     assert whole.results.tasks == [[3, 7], [1, 12]]
     assert whole.results.class_names == {1: "one", 3: "three", 7: "seven", 12: "twelve"}
-    assert whole.results.image_bytes == 4 * 8 * 64
+    assert whole.results.image_bytes == 4 * 12 * 64
     assert whole.results.recipe.stream.dataset == IN_MEMORY
     assert whole.learner.labels == [3, 7, 1, 12]
     out = stopped_run(recipe, tmp_path / "stopped", 5, stream=stream_in_memory())
@@ -276,7 +276,7 @@ def test_a_stream_in_memory_is_learned_and_resumed_when_it_is_given_again(tmp_pa
         assert "\n" not in str(error.value)
         assert "ictrl.resume(folder, stream=…)" in str(error.value)
     with pytest.raises(InputError, match="Expected the data that .* was begun with but it has changed"):
-        resume(out, stream=stream_in_memory(each=9))
+        resume(out, stream=stream_in_memory(each=13))
     assert outcome(out) == before
     assert timeless(resume(out, stream=stream_in_memory()).results) == timeless(whole.results)
     assert outcome(out) == outcome(tmp_path / "whole")

@@ -36,7 +36,7 @@ def test_every_covariance_is_by_n_minus_1(n: int, d: int) -> None:
     Z = features(n, d)
     centred = (Z - Z.mean(0))[None]
     (factor,) = covariance_factors(centred)
-    kept = form_class_memory(Z, directions=1, neighbours=n)
+    kept = form_class_memory(Z, directions=1, neighbours=n, disjoint=False)
     found = {
         "statistics": ClassStatistics.of(Z).covariance,
         "of_features": Moments.of_features(Z, torch.zeros(n, dtype=torch.long)).covariances[0],

@@ -188,7 +188,7 @@ def _by_name(message: str, labels: Mapping[str, int], apart: Mapping[str, Bool[T
         held = int(apart[name].sum())
         return f"class {name}" + (f" ({held} more are held out: --held-out 0 learns from them too)" if held else "")
 
-    return re.sub(r"\bclass (-?\d+)\b", named, message)
+    return re.sub(r"\bclass '?(-?\d+)\b'?", named, message)
 
 
 def _taken_for(learner: Learner[Any], X: UInt8[Tensor, "n c h w"]) -> Int[Tensor, " n"]:

@@ -106,13 +106,14 @@ def set_sizes(n: int, r: int, k: int, disjoint: bool) -> tuple[int, int]:
     >>> [set_sizes(n, 12, 40, disjoint=True) for n in (5000, 96, 29)]
     [(12, 40), (8, 10), (12, 29)]
     """
-    if n < (3 if disjoint else 2) * LEAST:  # no room for two sets and ten more: all directions are the class itself
+    if not disjoint:
+        k = min(k, n)
+        near = 0 < n - k < LEAST  # the class: ten are left out, or none
+        return r, (n - LEAST if n >= 2 * LEAST else n) if near else k
+    if n < 3 * LEAST:  # no room for two sets and ten more: all directions are the class itself
         return r, n
-    k = max(LEAST, min(k, n - LEAST))
-    if disjoint:
-        k = max(LEAST, min(k, (n - LEAST) // r))
-        r = min(r, (n - LEAST) // k)
-    return r, k
+    k = max(LEAST, min(k, (n - LEAST) // r))
+    return min(r, (n - LEAST) // k), k
 
 
 def merged(stored: ClassMemory, seen: ClassMemory, generator: torch.Generator) -> ClassMemory:
