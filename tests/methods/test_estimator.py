@@ -29,7 +29,6 @@ FLOAT_LABELS = "its labels are floats, which would not come back as they went in
 LEFT_OUT = {
     "check_no_attributes_set_in_init": "networks are built at once: a wrong recipe is refused where it is given",
     "check_do_not_raise_errors_in_init_or_set_params": "the same",
-    "check_set_params": "the same",
     "check_fit_score_takes_y": "score calls them images and labels, as learn does",
     "check_dont_overwrite_parameters": "recipe, seed, device and labels are public, and fit begins with new ones",
     "check_dict_unchanged": "the classifier is made of memory when it is first asked for",
