@@ -98,7 +98,7 @@ def test_why_old_classes_are_lost_is_said_with_figures(rivals: Any, some: Path) 
 def test_published_figures_are_compared(rivals: Any, some: Path) -> None:
     page = rivals.page(some)
     assert re.search(r"er, 200 images \|.*\| 0\.458 / 0\.600 \| 0\.448 / –, Buzzega.* \| \+1\.0 \| within two", page)
-    assert re.search(r"fecam \|.*\| 0\.424 / 0\.600 \| 0\.324 / 0\.483, .* \| \+10\.0 / \+11\.7 \| not expl", page)
+    assert re.search(r"fecam \|.*\| 0\.424 / 0\.600 \| 0\.324 / 0\.483, .* \| \+10\.0 / \+11\.7 \| theirs has 64", page)
 
 
 @pytest.mark.parametrize("empty", [True, False])
@@ -125,7 +125,6 @@ def test_the_words_fit_the_study(rivals: Any) -> None:
     run = {line.recipe.method.name for line in lines}
     checked = {entry["method"] for entry in words["checked"]}
     assert run | checked == {method for methods in rivals.GROUPS.values() for method in methods}
-    assert not run & checked
 
 
 def test_quoted_figures_are_of_methods_and_streams_that_exist(rivals: Any) -> None:
