@@ -32,6 +32,7 @@ def verdict(results: Results) -> str:
     seen = results.done
     floors = ["untrained"] if results.frozen is None or seen < 2 or stands_still(results) else list(FLOORS)
     standings = {floor: _standing(results, "memory", floor) for floor in floors}
+    level = [_chance(results, "memory", floor) for floor in floors if standings[floor] == "level with"]
     first = f"{_head(standings)}: from memory {where} {{memory.last}}, {_against(standings)}."
     if not results.complete:
         first = f"So far {first[0].lower()}{first[1:]}"
@@ -48,14 +49,13 @@ def verdict(results: Results) -> str:
         )
     else:
         again = {floor: _standing(results, "reencoded", floor) for floor in floors}
-        standings |= {f"reencoded {floor}": standing for floor, standing in again.items()}
+        level += [_chance(results, "reencoded", floor) for floor in again if again[floor] == "level with"]
         second = (
             "Reencoded, which needs all old images and is how the floors are measured, it "
             f"{'ends' if results.complete else 'stands'} at {{reencoded.last}}, {_against(again, named=False)}"
         )
-    if "level with" in standings.values():
-        n, least = _tested(results), max(_chance(results, "memory", floor) for floor in floors)
-        second += f"; {n:,} test images do not tell apart what differs by less than {least:.3f}"
+    if level:
+        second += f"; {_tested(results):,} test images do not tell apart what differs by less than {max(level):.3f}"
     return f"{first} {second}."
 
 
