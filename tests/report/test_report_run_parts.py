@@ -185,6 +185,16 @@ def test_a_long_log_becomes_means_over_epochs(run: Path) -> None:
     assert "Each point is the mean of up to 9 epochs." in figure.caption
 
 
+def test_lines_that_cannot_be_read_take_no_other_with_them(run: Path) -> None:
+    good = [json.dumps({"task": 1, "epoch": epoch, "loss": 0.5, "name": "x"}) for epoch in (1, 2)]
+    bad = ["[]", "{", '{"task": "1", "epoch": 1}', '{"epoch": 1}', "[" * 100_000]
+    (run / "metrics.jsonl").write_text("\n".join([good[0], *bad, good[1], '{"ta']))
+    record = read_run(run, "run")
+    assert [line["epoch"] for line in record.metrics or []] == [1, 2]
+    assert "5 of the lines of metrics.jsonl could not be read" in record.warnings[-1]
+    assert "2 epochs of task 1" in drawn_training(run).caption
+
+
 def test_a_run_without_a_log_says_so_and_one_without_epochs_shows_nothing(run: Path) -> None:
     log(run, [])
     written = write_report([run])

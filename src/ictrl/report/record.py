@@ -22,6 +22,7 @@ from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.capabilities import Draws, KeepsMoments
+from ictrl.report.epochs import read_epochs
 from ictrl.report.words import printable
 from ictrl.shapes import UInt8
 
@@ -191,6 +192,9 @@ def read_run(path: Path, name: str) -> RunRecord:
             f"Accuracies are those after task {results.done}; structure and replayed pictures are those of the newest "
             f"learner that can be read, after task {position.done}."
         )
+    metrics, unread = read_epochs(folder.metrics)
+    if unread:
+        notes.append(f"{unread} of the lines of metrics.jsonl could not be read and are not in the training curves.")
     originals, reconstructed = {}, {}
     try:
         originals = read_sheet(folder.sheets.originals) if folder.sheets.originals.exists() else {}
@@ -209,24 +213,10 @@ def read_run(path: Path, name: str) -> RunRecord:
         reconstructed,
         _read_review(path / "review.json"),
         notes,
-        _read_metrics(folder.metrics),
+        metrics,
         folder.noted_data(),
         read_facts(position.notes, position.learner.labels) if position.done else {},
     )
-
-
-def _read_metrics(path: Path) -> list[dict[str, Any]] | None:
-    """The lines of a log, as far as they are good: a process that was killed may have left half a line."""
-    if not path.exists():
-        return None
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-            found.append({**entry, "task": int(entry["task"])})
-        except (ValueError, KeyError, TypeError):
-            break
-    return found
 
 
 def _read_review(path: Path) -> dict[str, Any] | None:
