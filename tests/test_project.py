@@ -125,7 +125,7 @@ def test_the_public_surface() -> None:
 
 def test_what_a_learner_offers() -> None:
     public = {name for name in dir(ictrl.Learner) if not name.startswith("_")}
-    written_by_methods = {"build", "fit", "class_scores", "kept_tensors", "kept_from", "resize", "load_stored"}
+    written_by_methods = {"build", "learn_task", "class_scores", "kept_tensors", "kept_from", "resize", "load_stored"}
     written_by_methods |= {"kept_to_predict", "kept_to_predict_from", "predicts_by", "scorer"}
     assert public - written_by_methods == {
         "learn",
@@ -146,8 +146,8 @@ def test_what_a_learner_offers() -> None:
         "keeps",
         "keeps_images",
         "misfit",
-        # scikit-learn's; `fit` is `fit_anew` where no hooks are given
-        "fit_anew",
+        # scikit-learn's
+        "fit",
         "get_params",
         "set_params",
         "decision_function",

@@ -32,11 +32,11 @@ def _finite(value: float) -> bool:
     return math.isfinite(value)
 
 
-def _require(holds: bool, config: object, name: str, expected: str) -> None:
+def _require(holds: bool, config: object, name: str, expected: str, remedy: str = "") -> None:
     if not holds:
         section = type(config).__name__.removesuffix("Config").lower()
         where = name if section == "run" or section.endswith("stage") else f"{section}.{name}"
-        raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}.")
+        raise ConfigError(f"Expected {where} to be {expected} but got {getattr(config, name)!r}{remedy}.")
 
 
 # Networks
@@ -110,6 +110,8 @@ class StageConfig:
     """One stage of training, the first task or any later one."""
 
     least_epochs: ClassVar[int] = 1
+    instead_of_none: ClassVar[str] = ""
+    """what to do for a stage of no epochs"""
 
     epochs: int = 120
     """passes over the images of a task"""
@@ -129,7 +131,9 @@ class StageConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
 
     def __post_init__(self) -> None:
-        _require(self.epochs >= self.least_epochs, self, "epochs", f"at least {self.least_epochs}")
+        _require(
+            self.epochs >= self.least_epochs, self, "epochs", f"at least {self.least_epochs}", self.instead_of_none
+        )
         _require(self.batch == "rule" or self.batch >= 1, self, "batch", '"rule" or at least 1')
         _require(_finite(self.learning_rate) and self.learning_rate > 0, self, "learning_rate", "above 0")
         known = ("constant", "cosine", "restarts")
@@ -170,6 +174,8 @@ class WeightsConfig:
 @dataclass(frozen=True)
 class GameStageConfig(StageConfig):
     """A stage of the minimax game: training, and the weights of its terms."""
+
+    instead_of_none: ClassVar[str] = ": the method frozen is the one that learns nothing after the first task"
 
     weights: WeightsConfig = field(default_factory=WeightsConfig)
 

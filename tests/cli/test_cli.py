@@ -28,7 +28,7 @@ QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
         (["run", "digits-paper"], "error: Expected a recipe but got 'digits-paper' (did you mean 'paper-digits'?)."),
         (["run", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
         (["run", "--seed", "1", "none.toml"], "error: Expected a recipe file but could not read none.toml"),
-        (["run", "ictrl-digits", "--later.epochs", "0"], "epochs to be at least 1 but got 0."),
+        (["run", "ictrl-digits", "--later.epochs", "0"], "but got 0: the method frozen is the one that learns nothing"),
         (["run", "ictrl-digits", "--later.epochs", "many"], "invalid literal for int()"),
         (["run", "ictrl-digits", "--later.epoch", "3"], "--later.epochs"),
         (["run", "ictrl-digits", "--game.replay", "dead"], "live"),

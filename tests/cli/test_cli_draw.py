@@ -60,7 +60,7 @@ def test_a_walk_has_a_row_per_direction(
 def test_what_memory_draws_badly_is_warned_of(
     command: str, short_run: Path, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for share, words in ((0.79, "warning: only 79% of what memory replays of all classes is recognised"), (0.8, "")):
+    for share, words in ((0.79, "warning: Only 79% of what memory replays of all classes is recognised"), (0.8, "")):
         monkeypatch.setattr(ICTRL, "replay_recognised", lambda learner, share=share: share)
         assert call(command, short_run, "--label", "3", "-o", "drawn.png", "--device", "cpu") == 0
         assert (words in said) if (said := capsys.readouterr().err) else not words

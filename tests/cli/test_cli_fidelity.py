@@ -42,6 +42,11 @@ def test_a_table(short_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_few_images_come_without_the_advice_to_take_fewer(short_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("fidelity", short_run, "--images", "100", "--device", "cpu") == 0
+    assert capsys.readouterr().err.endswith("takes minutes.\n")
+
+
 def test_classes_with_enough_images_have_rows(
     short_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

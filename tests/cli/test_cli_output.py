@@ -27,8 +27,9 @@ def test_a_method_without_moments_has_no_floor_to_be_below(capsys: pytest.Captur
     results = replace(Results.read(STORED), reencoded=None, untrained=None, frozen=None, replay=None)
     print_results(open_console(), results)
     output = capsys.readouterr().out
-    assert "untrained" not in output
+    assert "untrained floor" not in output
     assert "reencoded" not in output
+    assert "ictrl has no floors" in output
     assert "Replay" not in output
 
 
@@ -69,7 +70,7 @@ def test_replay_that_is_poor_comes_with_advice(capsys: pytest.CaptureFixture[str
         print_results(open_console(), replace(Results.read(STORED), replay=[share]))
         output = capsys.readouterr().out
         assert f"Replay: {share:.0%} of the features drawn from memory are still recognised" in output
-        assert ("try other epochs" in output) == advice
+        assert ("Other epochs or another learning rate may help" in output) == advice
 
 
 def test_many_classes_are_cut_short() -> None:

@@ -210,7 +210,7 @@ def test_ctrl_c_leaves_the_learner_as_it_was(
         raise KeyboardInterrupt
 
     before = Path("learner.safetensors").read_bytes()
-    for place in ("ictrl.methods.wide.Wide.fit", "ictrl.methods.base.Learner.scores", "os.fsync"):
+    for place in ("ictrl.methods.wide.Wide.learn_task", "ictrl.methods.base.Learner.scores", "os.fsync"):
         with monkeypatch.context() as patched:
             patched.setattr(place, interrupt)
             assert call("teach", "learner.safetensors", "three") == 130

@@ -13,8 +13,8 @@ from method_support import SEVERAL, TASKS, TESTS, everything, recipe_of, same
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
@@ -186,6 +186,18 @@ def test_digits_are_cross_validated_in_a_pipeline() -> None:
     assert accuracies.min() > 0.8
     areas = cross_val_score(ICTRL(tiny_recipe()), digits.images[chosen] / 16, names, cv=2, scoring="roc_auc_ovr")
     assert areas.min() > 0.9
+
+
+def test_recipes_are_searched_for_the_best() -> None:
+    images, labels = pictures([0, 1, 2])
+    recipes = [tiny_recipe(first={"epochs": epochs}) for epochs in (1, 4)]
+    pipeline = Pipeline([("learner", ICTRL(recipes[0]))])
+    grid = {"learner__recipe": recipes, "learner__seed": [0, 1]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(images.numpy(), labels.numpy())
+    assert search.cv_results_["mean_test_score"].shape == (4,)
+    best = search.best_estimator_.named_steps["learner"]
+    assert {f"learner__{name}": best.get_params()[name] for name in ("recipe", "seed")} == search.best_params_
+    assert search.score(images.numpy(), labels.numpy()) > 0.9
 
 
 def test_scikit_learn_is_not_needed() -> None:

@@ -95,7 +95,7 @@ def test_what_was_not_learned_is_not_forgotten(label: int, message: str) -> None
 
 def test_a_method_that_does_not_say_what_it_keeps_refuses() -> None:
     class Hoarder(SupervisedLearner[dict[str, Tensor]]):
-        def fit(self, X: Tensor, y: Tensor, hooks: object) -> dict[str, Tensor]:
+        def learn_task(self, X: Tensor, y: Tensor, hooks: object) -> dict[str, Tensor]:
             self.resize(len(self.labels) + len(y.unique()))
             return {"anything": torch.ones(3)}
 

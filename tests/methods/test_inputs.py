@@ -1,6 +1,7 @@
 """Every wrong input gets one clear line and changes nothing."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ WRONG_TASKS: dict[str, tuple[Any, Any, str]] = {
     "standardised": (GOOD / 50 - 2, LABELS, r"float32 from -2 to 3.1: .* or undo what normalised them\."),
     "whole numbers": (GOOD.long(), LABELS, r"got int64 from 0 to 255: convert by images\.to\(torch\.uint8\)\."),
     "an array of them": (GOOD.numpy().astype(int), LABELS, r"convert by images\.astype\(np\.uint8\)\."),
+    "a sparse tensor": ((GOOD[:2] / 255).to_sparse(), [5, 5], r"without its pixels: images\.to_dense\(\)"),
+    "a path": (Path("cat.png"), [5], r"but got .*Path: PIL\.Image\.open opens a file\."),
+    "paths": ([Path("cat.png")], [5], r"but got .*Path as picture 0: PIL\.Image\.open opens a file\."),
     "16 bits": (np.full((2, 8, 8), 60000, np.uint16), [5, 5], r"uint16 from 60000 to 60000: .* images / 65535\."),
     "black and white": (GOOD > 99, LABELS, r"got bool: convert by images\.to\(torch\.uint8\) \* 255\."),
     "ones": ((GOOD > 99).int(), LABELS, r"got int32 from 0 to 1: convert by images\.to\(torch\.uint8\) \* 255\."),

@@ -79,6 +79,8 @@ IMAGES: dict[str, Any] = {
     "Pillow's in colour": tuple(picture.convert("RGB") for picture in PILLOWS),
     "a list of arrays": list(X.numpy()),
     "a list of mixed kinds": [*PILLOWS[:9], *X[9:20], *(X[20:30, 0] / 255), *RGB.permute(0, 2, 3, 1)[30:].numpy()],
+    "an array of pictures": np.array([*PILLOWS, None], dtype=object)[:-1],
+    "a loader of a dataset that has nothing but images": DataLoader(TensorDataset(X[:, 0]), batch_size=7),
     "a loader of images": DataLoader(X / 255, batch_size=7),  # type: ignore[arg-type]
 }
 WITH_LABELS: dict[str, Any] = {

@@ -137,6 +137,40 @@ def test_it_fits_a_phone(page: Path, both: Path, cifar10: Path) -> None:
         assert min(found["charts"]) > 300
 
 
+def test_a_picture_opens_larger_without_a_script(page: Path) -> None:
+    """By mouse and by keyboard, in light and in dark, on a desk and on a phone; it closes where it was."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width, scheme in ((1200, "light"), (390, "dark")):
+            size: Any = {"width": width, "height": 800}
+            context = browser.new_context(viewport=size, color_scheme=scheme, java_script_enabled=False)  # type: ignore[arg-type]
+            shown = context.new_page()
+            shown.goto(page.as_uri())
+            picture, close = shown.locator(".larger img").first, shown.locator(".smaller").first
+            small = picture.bounding_box()
+            assert not close.is_visible()
+            picture.click()
+            large = picture.bounding_box()
+            assert small is not None
+            assert large is not None
+            assert large["width"] > width - 50
+            assert large["height"] > 600
+            assert (large["x"] >= 0, large["y"] >= 0) == (True, True)
+            close.click()
+            assert picture.bounding_box() == pytest.approx({**small, "y": picture.bounding_box()["y"]})  # type: ignore[index]
+            assert not close.is_visible()
+            shown.locator(".larger").nth(1).focus()
+            shown.keyboard.press("Enter")
+            assert shown.locator(".smaller").nth(1).is_visible()
+            shown.keyboard.press("Tab")
+            shown.keyboard.press("Enter")  # the link after a picture closes it
+            assert not shown.locator(".smaller").nth(1).is_visible()
+            context.close()
+        browser.close()
+
+
 def test_the_look_sees_what_is_wrong(page: Path) -> None:
     broken = '<img src="data:image/png;base64,AAAA" alt="">'
     outside = '<img src="http://127.0.0.1:9/outside.png" alt="">'

@@ -42,7 +42,7 @@ def test_a_figure_shows_up_on_the_page_and_as_a_file(run: Path) -> None:
     assert "run-1-figure-my-own-figure" in page.ids
     assert "A figure of my own" in page.words
     assert "own curve" in page.words
-    assert len(page.all("svg")) == 11
+    assert len(page.all("svg")) == 13
     assert len(page.ids) == len(set(page.ids))
     text = written.page.read_text()
     chart = text[text.index('id="run-1-figure-my-own-figure"') :].split("</figure>")[0]
@@ -58,7 +58,7 @@ def test_a_figure_that_a_run_has_nothing_for_is_left_out(run: Path) -> None:
         return None
 
     names = [path.name for path in write_report([run]).figures]
-    assert len(names) == 12
+    assert len(names) == 14
     assert "nothing.svg" not in names
 
 

@@ -11,7 +11,7 @@ from support import call
 def test_the_command(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("report", "run") == 0
-    assert capsys.readouterr().out == f"12 figures in {Path('run/figures')}.\nReport: {Path('run/report.html')}\n"
+    assert capsys.readouterr().out == f"14 figures in {Path('run/figures')}.\nReport: {Path('run/report.html')}\n"
     shutil.copytree(run, tmp_path / "second")
     assert call("report", "run", "second") == 0
     assert capsys.readouterr().out == "Report: report.html\n"

@@ -23,7 +23,7 @@ def report(runs: Sequence[Path], folder: Path) -> tuple[Page, set[str]]:
 def test_finetune_has_neither_reencoded_nor_structure_nor_pictures(stripes: dict[str, Path], tmp_path: Path) -> None:
     page, figures = report([stripes["finetune"]], tmp_path)
     check_numbers(page, [stripes["finetune"]], scores=("memory",))
-    assert figures == {"accuracy", "forgetting", "confusion-memory", "kept-bytes"}
+    assert figures == {"accuracy", "forgetting", "class-accuracy", "confusion-memory", "training", "kept-bytes"}
     assert {key.split(".")[0] for key in page.places()} & {
         "reencoded",
         "untrained",

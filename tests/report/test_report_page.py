@@ -35,7 +35,7 @@ def test_the_page_needs_nothing_and_says_what_it_shows(run: Path) -> None:
     assert all(str(image.get("src") or image.get("href")).startswith("data:image/png;base64,") for image in images)
     assert all(image["alt"] for image in page.all("img"))
     drawings = page.all("svg")
-    assert len(drawings) == 10
+    assert len(drawings) == 12
     assert all(drawing["role"] == "img" and len(str(drawing["aria-label"])) > 20 for drawing in drawings)
     assert all(str(drawing["viewbox"]).startswith("0 0 440 ") and "width" not in drawing for drawing in drawings)
     assert len(page.ids) == len(set(page.ids))
@@ -85,9 +85,9 @@ def test_the_figures_are_files_too(run: Path, tmp_path: Path) -> None:
     written = write_report([run], tmp_path / "new" / "page.html", tmp_path / "new" / "drawn")
     names = [path.name for path in written.figures]
     assert names == [
-        "accuracy.svg", "forgetting.svg", "confusion-memory.svg", "confusion-reencoded.svg", "blocks.svg",
-        "affinity.svg", "energy.svg", "drift-means.svg", "drift-subspaces.svg", "replayed.png", "reconstructions.png",
-        "kept-bytes.svg",
+        "accuracy.svg", "forgetting.svg", "class-accuracy.svg", "confusion-memory.svg", "confusion-reencoded.svg",
+        "training.svg", "blocks.svg", "affinity.svg", "energy.svg", "drift-means.svg", "drift-subspaces.svg",
+        "replayed.png", "reconstructions.png", "kept-bytes.svg",
     ]  # fmt: skip
     assert sorted(path.name for path in (tmp_path / "new" / "drawn").iterdir()) == sorted(names)
     for path in written.figures:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
-from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.findings import of_replay
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import known_names
 from ictrl.files import make_folder, write_atomically
@@ -89,9 +89,5 @@ def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
 def warn_of_replay(learner: Learner[Any]) -> None:
     """Where the decoder has not learned to draw, pictures from memory are noise."""
     recognised = learner.replay_recognised() if isinstance(learner, Replays) else 1.0
-    if recognised < REPLAY_WELL:
-        hint = "the decoder has not learned to draw them well"
-        print(
-            f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.",
-            file=sys.stderr,
-        )
+    if faint := of_replay(recognised):
+        print(f"warning: {faint}", file=sys.stderr)

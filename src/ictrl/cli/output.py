@@ -6,11 +6,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.findings import filled, remarks, verdict
 from ictrl.experiment.results import PROTOCOLS, Results
 
-BELOW = 0.02  # so far below the floor is worth a word
-EASY = 0.95  # a floor above this leaves little to learn
 TITLES = {
     "memory": ("memory", "from what the learner kept alone"),
     "reencoded": ("reencoded", "the paper's protocol, refitted from all old training images"),
@@ -68,14 +66,13 @@ def print_results(console: Console, results: Results, keeps_images: bool = False
     console.print("\n" + "\n".join(f"{title}: {what}" for title, what in (TITLES[name] for name in scores)) + "\n")
     print_kept(console, results, keeps_images)
     if results.replay:
-        print_replay(console, results.replay[-1])
-    if results.untrained is not None and results.memory.last < results.untrained.last - BELOW:
         console.print(
-            "From memory the learner does worse than its networks untrained, reencoded: it has unlearned more than it "
-            "has learned. More images per class, another learning rate or other weights of distillation may help."
+            f"Replay: {results.replay[-1]:.0%} of the features drawn from memory are still recognised once decoded and "
+            "encoded."
         )
-    elif results.untrained is not None and min(results.untrained.last, results.memory.last) > EASY:
-        console.print("The untrained floor is nearly as high: on such easy data accuracy says little about learning.")
+    console.print(f"\n{filled(verdict(results), results)}")
+    for remark in remarks(results):
+        console.print(remark)
     console.print(f"Learning took {results.seconds['learn']:.0f} s on {results.device}.")
 
 
@@ -104,15 +101,6 @@ def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
             f"({kept / replaced:.0%}), and {networks}."
         )
         console.print("The moments of a class take the same space however many images it has.")
-
-
-def print_replay(console: Console, replay: float) -> None:
-    """How faithful replay is, with advice where it is not."""
-    advice = " Where this is low, memory fades: try other epochs or another learning rate."
-    console.print(
-        f"Replay: {replay:.0%} of the features drawn from memory are still recognised once decoded and encoded."
-        + (advice if replay < REPLAY_WELL else "")
-    )
 
 
 def class_list(labels: list[int], names: Mapping[int, str]) -> str:

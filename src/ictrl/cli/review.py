@@ -10,6 +10,7 @@ from rich.console import Console
 from ictrl.cli.options import OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import accuracies, counted, open_console
 from ictrl.cli.watch import bars_on, stop_requests
+from ictrl.experiment.findings import of_review
 from ictrl.experiment.review import Listener, Manner, review
 from ictrl.experiment.run import Stopped
 from ictrl.training.loop import EpochReport
@@ -28,9 +29,6 @@ Examples:
   ictrl review runs/digits-seed0 --cycles 2 --with-labels
   ictrl review runs/digits-seed0 --doubtful
 """
-
-
-WORSE = 0.005  # a loss of accuracy that is worth a warning
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,8 @@ class ReviewCommand:
         if found["joint"] is not None:
             console.print(f"all classes at once: accuracy {accuracies(found['joint'])}", soft_wrap=True)
         before, after = (found["cycles"][i]["memory"] for i in (0, -1))
-        if after < before - WORSE:
-            print(
-                f"warning: accuracy from memory fell from {before:.3f} to {after:.3f}: learning a class again moves "
-                "the encoder under the others. The run's own learner is as it was, and the better one.",
-                file=sys.stderr,
-            )
+        if fallen := of_review(before, after):
+            print(f"warning: {fallen}", file=sys.stderr)
         name = self.manner.name
         console.print(f"Accuracies: {self.run / f'{name}.json'}", soft_wrap=True)
         saved = self.run / name / "learner.safetensors"

@@ -15,6 +15,7 @@ from ictrl.cli.output import counted, last_accuracies
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
+from ictrl.experiment.findings import of_left_out
 from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener
 from ictrl.training.loop import EpochReport
@@ -41,9 +42,8 @@ class Warnings(Listener):
     def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
         for warning in position.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        if dataset.skipped:
-            files = counted(len(dataset.skipped), "file could not be read and was", "files could not be read and were")
-            print(f"warning: {files} left out:", file=sys.stderr)
+        if left_out := of_left_out(len(dataset.skipped)):
+            print(f"warning: {left_out}:", file=sys.stderr)
             for line in dataset.skipped:
                 print(f"  {line}", file=sys.stderr)
 

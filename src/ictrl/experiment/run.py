@@ -11,11 +11,11 @@ from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, adopt
-from ictrl.experiment.class_facts import after_task, read_facts, written
+from ictrl.experiment.class_facts import after_task, now, read_facts, written
 from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
-from ictrl.experiment.run_data import IN_MEMORY, Stream, check_images, fingerprint, moved, run_data, stream_of
+from ictrl.experiment.run_data import IN_MEMORY, Stream, about, check_images, fingerprint, moved, run_data, stream_of
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
@@ -158,7 +158,8 @@ def _go_on(
     stop: Callable[[], bool],
     profile: bool = False,
 ) -> Finished:
-    folder.check_data(fingerprint(tasks))
+    begun = {} if position.done or position.epoch else {"begun": now()}
+    folder.check_data(fingerprint(tasks), {**begun, **about(dataset)})
     learner, resumed = position.learner, position.stopped
     tasks = near(tasks, learner.device)
     listener.on_begin(position, dataset, tasks)

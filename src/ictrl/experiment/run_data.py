@@ -69,3 +69,8 @@ def fingerprint(tasks: list[Task]) -> dict[str, Any]:
         "test_images": sum(len(task.test_rows) for task in tasks),
         "sha256": sha.hexdigest(),
     }
+
+
+def about(dataset: Dataset) -> dict[str, Any]:
+    """What the report says of the data besides: numbers, and nothing that names a file or a place."""
+    return {"image_shape": list(dataset.images.shape[1:]), "files_left_out": len(dataset.skipped)}

@@ -15,10 +15,11 @@ good files. A file that went bad on the disk is found by its digest, and the one
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ictrl.config import Recipe
@@ -170,11 +171,18 @@ class RunFolder:
             )
         return position
 
-    def check_data(self, fingerprint: dict[str, Any]) -> None:
-        """Note what the data is, or refuse data that is not what was noted."""
+    def noted_data(self) -> dict[str, Any]:
+        """What was noted of the data when the run began; of older runs less, or nothing."""
+        try:
+            return dict(json.loads((self.path / "data.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def check_data(self, fingerprint: dict[str, Any], about: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Note what the data is, and more about it, or refuse data that is not what was noted."""
         path = self.path / "data.json"
         if not path.exists():
-            write_atomically(path, (json.dumps(fingerprint, indent=2) + "\n").encode())
+            write_atomically(path, (json.dumps({**fingerprint, **about}, indent=2) + "\n").encode())
             return
         noted = json.loads(path.read_text(encoding="utf-8"))
         changed = [

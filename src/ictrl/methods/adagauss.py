@@ -95,7 +95,7 @@ class AdaGauss(HeadlessLearner):
     settings_type = AdaGaussConfig
     keeps = "mean and covariance of every class"
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         check_enough(y)
         settings, d, classes = self.settings, self.settings.network.feature_dim, len(y.unique())
         # follows from the state at the task's beginning, so that a stopped task finds the same again

@@ -39,7 +39,7 @@ class AGEM(ExemplarLearner):
 
     settings_type = AGEMConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
         settings: Any = self.settings
         rows = self.rows_of(y)
         self.resize(len(self.labels) + len(y.unique()))

@@ -3,7 +3,7 @@
 A method is a subclass of `Learner` with settings of its own (a `MethodConfig`). It writes four things:
 
     build(initial)          networks and optimisers, as a TrainingState
-    fit(X, y, hooks)        learn one task of new classes; returns what is kept of all classes from now on
+    learn_task(X, y, hooks) learn one task of new classes; returns what is kept of all classes from now on
     class_scores(X)         (n, classes), the largest for the predicted class, columns by ascending label
     kept_tensors(), …       what is kept besides the networks, as named tensors; nothing by default
 
@@ -103,7 +103,7 @@ class Learner(Estimator, ABC, Generic[Kept]):
         """Networks, their optimisers and a generator on `self.device`; weights are drawn from `initial`, on the CPU."""
 
     @abstractmethod
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Kept:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Kept:
         """Learn one task of new classes and return what is kept of all; `y` lies on the learner's device."""
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Learner(Estimator, ABC, Generic[Kept]):
             stopped = stopped_task(self, Path(resume)) if resume is not None else None
             if verbose:
                 progress = narrated(len(y.unique()), len(X), progress)
-            kept = self.fit(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
+            kept = self.learn_task(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
             self.kept, self.labels = kept, [*self.labels, *y.unique().tolist()]
             self.class_names, self._by_name = {**self.class_names, **new_names}, bool(new_names)
         return self

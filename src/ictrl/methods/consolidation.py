@@ -66,7 +66,7 @@ class ConsolidationLearner(SupervisedLearner[Held | None]):
 
     # what it gets
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Held:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Held:
         rows, shapes = self.rows_of(y), self.shapes()
         self.resize(len(self.labels) + len(y.unique()))
         if self.kept is not None:

@@ -74,7 +74,7 @@ class EEIL(ExemplarLearner):
 
     settings_type = EEILConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         rows, new = self.rows_of(y), len(y.unique())
         self.check_room(len(self.labels) + new)
         sizes = [*(self.kept["tasks"].tolist() if self.kept else []), new]

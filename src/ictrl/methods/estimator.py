@@ -4,7 +4,6 @@
 the parameters, kept as they were given. scikit-learn itself is imported only where it asks for something of its own.
 """
 
-import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -29,11 +28,6 @@ class Estimator:
     _labelled: Callable[..., Any]
     _check_learned: Callable[..., Any]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "fit" in cls.__dict__:
-            cls.fit = _fit_of_both(cls.__dict__["fit"])  # type: ignore[attr-defined]
-
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A new learner that knows what it was called with: whatever arguments a method's constructor has."""
         made = super().__new__(cls)
@@ -57,8 +51,8 @@ class Estimator:
             self.__dict__.update({"_given": anew._given} if self.labels else vars(anew))
         return self
 
-    def fit_anew(self, images: Any, labels: Any = None) -> Self:
-        """`fit` as scikit-learn has it: forget everything, learn all classes as one task."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything and learn all classes as one task; `learn` and `partial_fit` go on instead."""
         params = self.get_params()
         if self.labels and (own := [name for name, value in params.items() if isinstance(value, nn.Module)]):
             raise InputError(
@@ -66,7 +60,7 @@ class Estimator:
                 "make another learner."
             )
         fresh = type(self)(**params)
-        fresh.learn(images, labels)
+        fresh.learn(X, y)
         self.__dict__.update(vars(fresh))  # only now: a task that fails leaves the learner as it was
         return self
 
@@ -113,17 +107,6 @@ class Estimator:
         return Tags(
             estimator_type="classifier", target_tags=target, classifier_tags=ClassifierTags(), input_tags=images
         )
-
-
-def _fit_of_both(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A method's `fit`, which learns one task when it is handed its hooks, and scikit-learn's, which has none."""
-
-    @functools.wraps(own)
-    def fit(self: Any, X: Any, y: Any = None, hooks: Any = None) -> Any:
-        return self.fit_anew(X, y) if hooks is None else own(self, X, y, hooks)
-
-    del fit.__wrapped__  # so that its signature is its own
-    return fit
 
 
 def not_learned(caller: str) -> InputError:

@@ -32,7 +32,7 @@ class Finetune(SupervisedLearner[None]):
 
     settings_type = FinetuneConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         settings: Any = self.settings
         rows, old = self.rows_of(y), len(self.labels)
         self.resize(old + len(y.unique()))

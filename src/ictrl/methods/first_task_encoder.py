@@ -43,7 +43,7 @@ class FirstTaskLearner(HeadlessLearner):
         shared = self.shapes(1).items() & self.shapes(2).items()  # what does not grow with the classes
         return [IN_THE_FIRST_WEIGHTS, *([POOLED] if shared else [])]
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         check_enough(y)
         settings: Any = self.settings
         if not self.labels:

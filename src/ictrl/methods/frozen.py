@@ -21,7 +21,7 @@ class Frozen(ClosedLoopLearner):
 
     settings_type = FrozenConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
         check_enough(y)
         if not self.memory:
             self.play(X, y, self.memory, self.settings.first, hooks)

@@ -64,7 +64,7 @@ class GDumb(ExemplarLearner):
 
     settings_type = GDumbConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
         settings: Any = self.settings
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
         places = greedy_balanced(self.held, rows, settings.buffer.images, self._state.generator)

@@ -50,7 +50,7 @@ class ICaRL(ExemplarLearner):
     keeps = "some images and their means"
     predicts_by = ("encoder",)
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
         self.check_room(classes)
         working = {"teacher": self.teacher()} if self.labels else {}

@@ -57,7 +57,7 @@ class ICTRL(ClosedLoopLearner):
 
     settings_type = ICTRLConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
         check_enough(y)
         settings: ICTRLConfig = self.settings
         if not self.memory:

@@ -7,13 +7,14 @@ folders are (`data.resize`). What fits already is passed on as it is; of anythin
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from ictrl.data.arrays import COLOURS, channels_first
 from ictrl.data.pictures import explained, from_picture
@@ -35,15 +36,17 @@ def checked_images(images: Any, channels: int, side: int) -> UInt8[Tensor, "n c 
 
 def images_and_labels(given: Any, channels: int, side: int) -> tuple[UInt8[Tensor, "n c h w"], list[Any] | None]:
     """The images, and their labels where they come together with them."""
-    if isinstance(given, Tensor | np.ndarray):
+    in_a_row = isinstance(given, np.ndarray) and given.dtype == object and given.ndim == 1  # a list for all we know
+    if isinstance(given, Tensor | np.ndarray) and not in_a_row:
         return _batch(given, channels, side), None
     if isinstance(given, Mapping):
         parts = ", ".join(map(str, given))
         raise InputError(f"Expected {ACCEPTED} but got several ({parts}): give one of them.")
     images, labels = list[Tensor](), list[Any]()
     in_batches = isinstance(given, DataLoader) and given.batch_size is not None
+    alone = in_batches and given.collate_fn is default_collate  # which makes a list of a tuple's parts
     for number, row in enumerate(_rows(given)):
-        image, label = _parted(row)
+        image, label = _parted(row[0] if alone and isinstance(row, list) and len(row) == 1 else row)
         if in_batches and isinstance(image, Tensor | np.ndarray):
             images.append(_batch(image, channels, side))
         elif in_batches:  # of a loader whose own `collate_fn` makes lists
@@ -61,7 +64,7 @@ def images_and_labels(given: Any, channels: int, side: int) -> tuple[UInt8[Tenso
 
 def _rows(given: Any) -> Iterator[Any]:
     """The items of anything that has some; a torch Dataset need not say where it ends but by its length."""
-    if _pillow(given) or isinstance(given, str | bytes):
+    if _pillow(given) or isinstance(given, str | bytes | PathLike):
         one = "a single picture: give [picture]" if _pillow(given) else f"{type(given).__name__}: {OPEN}"
         raise InputError(f"Expected {ACCEPTED} but got {one}.")
     if isinstance(given, Iterable):
@@ -111,7 +114,7 @@ def _picture(picture: Any, number: int, channels: int, side: int) -> UInt8[Tenso
         with explained(f"picture {number}"):
             return from_picture(picture, side, channels)[None]
     if not isinstance(picture, Tensor | np.ndarray):
-        numbers, name = isinstance(picture, list | int | float), isinstance(picture, str | bytes)
+        numbers, name = isinstance(picture, list | int | float), isinstance(picture, str | bytes | PathLike)
         remedy = ": np.array(images) makes an array of numbers" if numbers else f": {OPEN}" if name else ""
         raise InputError(f"Expected {ACCEPTED} but got {type(picture).__name__} as picture {number}{remedy}.")
     if picture.ndim not in (2, 3):
@@ -140,6 +143,8 @@ def _check_pixels(images: Tensor | NDArray[Any]) -> str:
     name = str(images.dtype).removeprefix("torch.")
     kind = images.dtype.kind if isinstance(images, np.ndarray) else _kind(images)
     expected = f"Expected uint8 images, or floats from 0 to 1, but got {name}"
+    if isinstance(images, Tensor) and (images.layout != torch.strided or images.is_meta):
+        raise InputError(f"{expected} without its pixels: images.to_dense() makes them of a sparse tensor.")
     if kind not in "buif":
         raise InputError(f"{expected}: make an array of numbers of them.")
     if 0 in images.shape:

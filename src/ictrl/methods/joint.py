@@ -33,7 +33,7 @@ class Joint(SupervisedLearner[Exemplars | None]):
     keeps_images = True
     keeps = "every training image"
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
         labels, old = y.unique(), len(self.labels)
         # a copy: what the caller does with the images afterwards must not reach those that are kept
         new = Exemplars(X.to("cpu", copy=True), self.rows_of(y).cpu())

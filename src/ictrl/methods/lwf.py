@@ -55,7 +55,7 @@ class LwF(SupervisedLearner[None]):
 
     settings_type = LwFConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         settings: Any = self.settings
         rows = self.rows_of(y)
         # follows from the state at the task's beginning, so that a stopped task finds the same again

@@ -68,7 +68,7 @@ class Rainbow(ExemplarLearner):
 
     settings_type = RainbowConfig
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Exemplars:
         settings: Any = self.settings
         rows, stage = self.rows_of(y), settings.stage
         self.resize(len(self.labels) + len(y.unique()))

@@ -56,7 +56,7 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
     keeps_logits: ClassVar[bool] = False
     """whether logits are kept beside each image"""
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         settings: Any = self.settings
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
         self.resize(classes)

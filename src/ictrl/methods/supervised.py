@@ -3,7 +3,7 @@
 A method says what a step pays for (`loss`), what becomes of the gradient (`backward`), and what it does with the images
 of a step once it has moved (`after_step`). The first and the last may read and change *working* modules that `train`
 is given, such as a replay buffer: these belong to the task, are written with it when it is stopped, and what is kept of
-them is for `fit` to return.
+them is for `learn_task` to return.
 """
 
 from collections.abc import Mapping

@@ -176,7 +176,7 @@ class Wide(WideLearner[WideMemory]):
         self.reader = WideReader(encoder, shape, self.settings.reading, self._precision)
         return TrainingState({"encoder": encoder}, {}, torch.Generator(self.device).manual_seed(self.seed))
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
         check_enough(y)  # before anything is trained
         memory = self._trained(X, torch.searchsorted(y.unique(), y), hooks)
         return self.reader.remembered(memory, X, y, self.settings.calibration.held_out, self.seed)

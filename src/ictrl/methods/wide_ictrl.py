@@ -103,7 +103,7 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
             optimisers={"head": state.optimisers["encoder"], "decoder": state.optimisers["decoder"]},
         )
 
-    def fit(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideAndDrawn:
+    def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideAndDrawn:
         check_enough(y)  # before anything is trained
         settings: WideICTRLConfig = self.settings
         drawing: TaskHooks | None = hooks

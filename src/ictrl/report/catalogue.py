@@ -21,7 +21,7 @@ from ictrl.errors import InputError
 from ictrl.report.record import RunRecord
 from ictrl.report.thumbnails import PictureTable
 
-SECTIONS = ("accuracy", "confusion", "structure", "pictures", "review", "cost")
+SECTIONS = ("accuracy", "classes", "confusion", "training", "structure", "pictures", "review", "cost")
 """Parts of the page about a run, in this order."""
 
 

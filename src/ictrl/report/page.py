@@ -16,12 +16,13 @@ from ictrl.experiment.results import FLOORS, PROTOCOLS
 from ictrl.recipes.reader import load_recipe, recipe_names
 from ictrl.recipes.tables import differences, to_toml
 from ictrl.report.catalogue import SECTIONS, Figure, comparisons, figures_of
+from ictrl.report.class_rows import ClassRow, class_rows
 from ictrl.report.house_style import house_style
 from ictrl.report.palette import DARK, LIGHT, method_colour
 from ictrl.report.record import RunRecord
 from ictrl.report.svg import Svg, to_svg
 from ictrl.report.thumbnails import PictureTable
-from ictrl.report.words import TITLES, number, printable, size
+from ictrl.report.words import TITLES, coded, number, printable, size, verdict_numbers
 
 LARGEST = 5_000_000  # bytes of a page
 CLASSES_SHOWN = (100, 50, 30, 20, 12, 8, 5, 3, 2)  # in pictures, fewer and fewer until the page is small enough
@@ -66,11 +67,17 @@ class RunPage:
         return [(names[i], i) for i, value in enumerate(drift.mean[-1]) if value is not None]
 
     @property
+    def class_rows(self) -> list[ClassRow]:
+        """Each class in numbers."""
+        return class_rows(self.run)
+
+    @property
     def sections(self) -> dict[str, str]:
         """Titles of the sections that there is something to say in."""
         run, shown = self.run, self.shown
         there = {
             "accuracy": "Accuracy",
+            "training": "Training" if shown["training"] or run.metrics is None else "",
             "structure": "Structure" if shown["structure"] or run.keeps_moments else "",
             "pictures": "Pictures" if shown["pictures"] or run.draws else "",
             "review": "Review" if shown["review"] else "",
@@ -167,7 +174,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"size": size, "drawn": drawn}
+    environment.filters |= {"size": size, "drawn": drawn, "coded": coded}
     environment.tests["table"] = lambda found: isinstance(found, PictureTable)
     style, _, _ = environment.loader.get_source(environment, "style.css")  # type: ignore[union-attr]
     environment.globals |= {
@@ -175,6 +182,7 @@ def _template() -> Template:
         "light": LIGHT,
         "dark": DARK,
         "number": number,
+        "verdict_numbers": verdict_numbers,
         "method_colour": method_colour,
         "phases": PHASES,
         "titles": TITLES,

@@ -142,15 +142,18 @@ class Row:
     """its name in the palette"""
 
 
-def row_bars(rows: Sequence[Row], *, tenfold: bool = False) -> Drawing:
-    """Many lying bars on one scale, a line each; with `tenfold`, on one of powers of ten, which the grid marks."""
+def row_bars(rows: Sequence[Row], *, tenfold: bool = False, most: Number = 0) -> Drawing:
+    """Many lying bars on one scale, a line each; with `tenfold`, on one of powers of ten, which the grid marks.
+
+    The scale reaches as far as the longest bar, and at least as far as `most`.
+    """
     names = [short(row.name, LONGEST_ROW) for row in rows]
     left, behind = (12 + SMALL_LETTER * max(map(len, words)) for words in (names, [row.words for row in rows]))
     field, height = WIDTH - left - RIGHT, LINE * len(rows)
     ends = [math.log10(row.value) if tenfold else row.value for row in rows]
     low = math.floor(min(ends) - 0.1) if tenfold else min(0, *ends)
     grid = [*range(int(low), int(max(ends)) + 1)] if tenfold else [0]
-    point = (max(*grid, *ends) - low or 1) / (field - behind)  # in units of the scale
+    point = (max(*grid, *ends, most) - low or 1) / (field - behind)  # in units of the scale
     drawing, axes = canvas(height, left=left, below=0)
     axes.set_axis_off()
     axes.set(xlim=(0, field), ylim=(height, 0))  # in points

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
+from ictrl.experiment.class_facts import Facts, read_facts
+from ictrl.experiment.findings import of_left_out, of_review, remarks, verdict
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
@@ -19,6 +22,7 @@ from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.capabilities import Draws, KeepsMoments
+from ictrl.report.epochs import read_epochs
 from ictrl.report.words import printable
 from ictrl.shapes import UInt8
 
@@ -44,6 +48,12 @@ class RunRecord:
     """what review.json holds; None where nothing was reviewed"""
     notes: list[str] = field(default_factory=list)
     """what the page has to say about missing or odd files"""
+    metrics: list[dict[str, Any]] | None = None
+    """what each epoch came to, a line of metrics.jsonl each; None if there is no such file"""
+    data: dict[str, Any] = field(default_factory=dict)
+    """what was noted of the data and the date; of older runs less, or nothing"""
+    facts: Facts = field(default_factory=dict)
+    """what is known about each class, where it was noted beside a learner that can be read"""
 
     @property
     def method(self) -> str:
@@ -84,6 +94,47 @@ class RunRecord:
     def table(self) -> dict[str, Any]:
         """The results under the names that results.json has."""
         return self.results.to_table()
+
+    @property
+    def verdict(self) -> str:
+        """Whether learning paid, with places of results.json in braces."""
+        return verdict(self.results)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to beware of: as the console says it, and what is odd about files."""
+        left_out = of_left_out(self.data.get("files_left_out", 0))
+        reviewed = self.review["cycles"] if self.review else []
+        fallen = of_review(reviewed[0]["memory"], reviewed[-1]["memory"]) if reviewed else None
+        return [
+            *remarks(self.results),
+            *([f"{left_out}: `ictrl run` and `ictrl evaluate` name them."] if left_out else []),
+            *([fallen] if fallen else []),
+            *self.notes,
+        ]
+
+    @property
+    def begun(self) -> str | None:
+        """When the run began, for people; None if it was not noted, or not as it should be."""
+        try:
+            return f"{datetime.fromisoformat(self.data['begun']):%Y-%m-%d, %H:%M} UTC"
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def data_set(self) -> str:
+        """What the data set is called: by its kind, where it is somebody's own."""
+        stream = self.recipe.stream
+        named = {"folder": "a folder of pictures", "npz": "arrays in an .npz file", IN_MEMORY: "arrays given in Python"}
+        if stream.dataset == "hub" and stream.hub_name:
+            return f"{stream.hub_name} from the Hugging Face Hub"
+        return named.get(stream.dataset, stream.dataset)
+
+    @property
+    def training_images(self) -> int:
+        """Training images of the tasks learned so far, as many as their bytes say."""
+        network = self.recipe.method.network
+        return self.results.image_bytes // (network.channels * network.image_size**2)
 
     @property
     def done(self) -> int:
@@ -141,6 +192,9 @@ def read_run(path: Path, name: str) -> RunRecord:
             f"Accuracies are those after task {results.done}; structure and replayed pictures are those of the newest "
             f"learner that can be read, after task {position.done}."
         )
+    metrics, unread = read_epochs(folder.metrics)
+    if unread:
+        notes.append(f"{unread} of the lines of metrics.jsonl could not be read and are not in the training curves.")
     originals, reconstructed = {}, {}
     try:
         originals = read_sheet(folder.sheets.originals) if folder.sheets.originals.exists() else {}
@@ -159,6 +213,9 @@ def read_run(path: Path, name: str) -> RunRecord:
         reconstructed,
         _read_review(path / "review.json"),
         notes,
+        metrics,
+        folder.noted_data(),
+        read_facts(position.notes, position.learner.labels) if position.done else {},
     )
 
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+from ictrl.experiment.findings import PLACE
 
 TITLES = {"memory": "memory", "reencoded": "reencoded", "untrained": "untrained floor", "frozen": "frozen floor"}
 """What protocols and floors are called."""
@@ -34,6 +36,30 @@ def number(table: dict[str, Any], path: str, form: str = ".3f") -> Markup:
     for step in path.split("."):
         value = value[int(step)] if isinstance(value, list) else value[step]
     return Markup('<data value="{}" data-key="{}">{}</data>').format(value, path, format(value, form))
+
+
+def verdict_numbers(text: str, table: dict[str, Any]) -> Markup:
+    """A verdict with its numbers, each marked with where it stands in `results.json`.
+
+    >>> verdict_numbers("ends at {memory.last} & more", {"memory": {"last": 0.97531}})
+    Markup('ends at <data value="0.97531" data-key="memory.last">0.975</data> &amp; more')
+    """
+    parts = PLACE.split(text)  # words and places in turn
+    return Markup("").join(number(table, part) if i % 2 else coded(part) for i, part in enumerate(parts))
+
+
+def coded(text: str) -> Markup:
+    """Words with what stands between backticks as code.
+
+    >>> coded("`ictrl resume a<b` goes on")
+    Markup('<code>ictrl resume a&lt;b</code> goes on')
+    """
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one that has no other end is a backtick
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def axis_begin(least: float) -> float:

@@ -117,6 +117,13 @@ def test_broken_files_are_named_and_the_others_read(tmp_path: Path) -> None:
     assert reasons["train/dog/puppies"] == "a folder within a class, and the 2 files in it: move them one up"
 
 
+def test_pictures_that_lie_deeper_than_their_class_are_counted_where_they_are_missed(tmp_path: Path) -> None:
+    fill(tmp_path / "cat", 5)
+    fill(tmp_path / "dog" / "puppies", 4)
+    with pytest.raises(InputError, match=r"in .*dog but got 0 \(4 files lie in folders within it: move them one up\)"):
+        load(tmp_path)
+
+
 def test_a_broken_file_does_not_cost_a_small_class_its_test_image(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         fill(tmp_path / name, 5)

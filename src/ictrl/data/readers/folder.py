@@ -149,7 +149,9 @@ def _readable(
 
 def _check_enough(folder: Path, read: int, needed: int, listed: int, skipped: list[str]) -> None:
     if read < needed:
-        broken = f" ({listed - read} of {listed} cannot be read, such as {skipped[-1]})" if listed > read else ""
+        within = sum(entry.is_file() for deeper in _subfolders(folder) for entry in deeper.rglob("*"))
+        broken = f" ({within} files lie in folders within it: move them one up)" if within else ""
+        broken = f" ({listed - read} of {listed} cannot be read, such as {skipped[-1]})" if listed > read else broken
         raise InputError(
             f"Expected at least {needed} picture{'s' if needed > 1 else ''} in {folder} but got {read}{broken}: "
             "add some, or remove the folder."
