@@ -17,14 +17,15 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ictrl"
 
 # A room imports only rooms above it; docs/architecture.md has the picture.
-GROUND = ["errors", "files", "config"]
+GROUND = ["errors", "files", "limits", "config"]
 ABOVE = {
     "errors": [],
     "shapes": [],
     "files": [],
+    "limits": ["errors"],
     "config": ["errors"],
     "kernels": ["errors"],
-    "recipes": ["errors", "config"],
+    "recipes": ["errors", "limits", "config"],
     "data": GROUND,
     "theory": ["errors", "kernels"],
     "nets": ["errors", "config", "kernels", "theory"],

@@ -26,7 +26,7 @@ def fit(images: UInt8[Tensor, "n c h w"], image_size: int, channels: int) -> UIn
 
 def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c side side"]:
     """The middle square of each image, resized."""
-    n, c, height, width = images.shape
+    c, height, width = images.shape[1:]
     if (height, width) == (side, side):
         return images
     if height == width == MNIST_SIDE and side == PADDED_SIDE:
@@ -35,6 +35,13 @@ def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c s
     square = min(height, width)
     top, left = (height - square) // 2, (width - square) // 2
     cut = images[:, :, top : top + square, left : left + square]
+    if c * square**2 > CHUNK_PIXELS:  # so large that even one image is too much to convert at once
+        return torch.cat([_resized(cut[:, channel : channel + 1], side) for channel in range(c)], dim=1)
+    return _resized(cut, side)
+
+
+def _resized(cut: UInt8[Tensor, "n c square square"], side: int) -> UInt8[Tensor, "n c side side"]:
+    n, c, square, _ = cut.shape
     result = torch.empty((n, c, side, side), dtype=torch.uint8)
     chunk = max(1, CHUNK_PIXELS // (c * max(square, side) ** 2))
     for start in range(0, n, chunk):
