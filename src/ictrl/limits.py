@@ -63,9 +63,11 @@ UNPACKED_BYTES = Limit("ICTRL_MAX_UNPACKED_BYTES", 2**28, "bytes in memory")
 """that a data set's file is unpacked to, where that is more than `RATIO` times its own size"""
 TEXT_BYTES = Limit("ICTRL_MAX_TEXT_BYTES", 2**25, "bytes of text")
 """of a TOML or JSON file, of one line of a log, of the header of a learner"""
+PICKLE_STEPS = Limit("ICTRL_MAX_PICKLE_STEPS", 2_000_000, "instructions of a pickle")
+"""of one file of CIFAR's Python version"""
 DRAWN = Limit("ICTRL_MAX_DRAWN", 100_000, "pictures")
 """that one command draws from memory"""
-LIMITS = (PIXELS, PICTURE_BYTES, UNPACKED_BYTES, TEXT_BYTES, DRAWN)
+LIMITS = (PIXELS, PICTURE_BYTES, UNPACKED_BYTES, TEXT_BYTES, PICKLE_STEPS, DRAWN)
 
 
 def unpacks_too_much(size: int, unpacked: int) -> str:
@@ -86,6 +88,16 @@ def open_regular(path: Path) -> BufferedReader:
     except BaseException:
         os.close(handle)
         raise
+
+
+def read_regular(path: Path, limit: Limit) -> bytes:
+    """All of a file that is no larger than a limit of bytes; OSError or InputError, as `open_regular` has them."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if limit.exceeded(size) else file.read(size + 1)  # one more, should it have grown meanwhile
+    if problem := limit.exceeded(max(size, len(content))):
+        raise InputError(problem)
+    return content
 
 
 def _check_regular(mode: int) -> None:

@@ -57,3 +57,15 @@ def test_what_is_wrong_is_named(images: object, labels: object, message: str) ->
     with pytest.raises(InputError) as caught:
         convert(images, labels)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [np.array, lambda values, dtype: torch.from_numpy(np.array(values, dtype))])
+def test_labels_beyond_64_bits_are_refused_and_do_not_turn_negative(make) -> None:
+    with pytest.raises(
+        InputError, match=r"Expected labels of mine as whole numbers below 2\^63 but got 9223372036854775808"
+    ):
+        labelled_images(
+            ("images", np.zeros((2, 1, 8, 8), np.uint8)), ("labels", make([1, 2**63], np.uint64)), " of mine"
+        )
+    images, labels = ("images", np.zeros((2, 1, 8, 8), np.uint8)), ("labels", make([1, 2**63 - 1], np.uint64))
+    assert labelled_images(images, labels, "")[1].tolist() == [1, 2**63 - 1]

@@ -5,11 +5,14 @@ fade instead of turning into coarse ones. Images of 28×28, that is MNIST, get a
 asked for, as in the paper: nothing is interpolated.
 """
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 from ictrl.errors import InputError
+from ictrl.limits import unpacks_too_much
 from ictrl.shapes import UInt8
 
 CHUNK_PIXELS = 2**24  # converted to floats at a time: the whole dataset as floats would take four times its memory
@@ -22,6 +25,13 @@ def fit(images: UInt8[Tensor, "n c h w"], image_size: int, channels: int) -> UIn
     if min(images.shape[1], channels) == channels:  # fewer channels first, so that there is less to resize
         return to_side(to_channels(images, channels), image_size)
     return to_channels(to_side(images, image_size), channels)
+
+
+def check_fitted(n: int, image_size: int, channels: int, path: Path) -> None:
+    """Refuse so many images of a file where they take much more memory once they are as large as the network's."""
+    if problem := unpacks_too_much(path.stat().st_size, n * channels * image_size**2):
+        shape = f"{n} images of {image_size}×{image_size}×{channels}"
+        raise InputError(f"Expected less of {path} than {shape}, as the network takes them: they have {problem}.")
 
 
 def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c side side"]:
