@@ -148,6 +148,11 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def is_failure(error: OSError) -> bool:
+    """Whether the disk or the system failed, and not whoever named the file."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 def free_name(path: Path) -> Path:
     """The path, with a number before its ending where something is there already."""
     number, free = 2, path
