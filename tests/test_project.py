@@ -17,15 +17,16 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ictrl"
 
 # A room imports only rooms above it; docs/architecture.md has the picture.
-GROUND = ["errors", "files", "limits", "config"]
+GROUND = ["errors", "files", "limits", "typed_json", "config"]
 ABOVE = {
     "errors": [],
     "shapes": [],
     "files": [],
     "limits": ["errors"],
+    "typed_json": ["errors", "limits"],
     "config": ["errors"],
     "kernels": ["errors"],
-    "recipes": ["errors", "limits", "config"],
+    "recipes": ["errors", "limits", "typed_json", "config"],
     "data": GROUND,
     "theory": ["errors", "kernels"],
     "nets": ["errors", "config", "kernels", "theory"],
