@@ -1,6 +1,7 @@
 # make demo   learn twenty letters in five tasks and write a report, from a fresh clone: half a minute after the setup
 # make test   lint, types, the whole test suite and the documentation site
 # make bench  speed, as ratios within one run
+# make attack everything that the tests attack a little: kills, failing disks, hostile files; hours
 # Each sets up what it needs in .venv first; nothing but python3 (3.11 or later) and the package registry is required.
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SITE := build/site-docs
 
-.PHONY: help demo test lint format bench results docs site clean
+.PHONY: help demo test attack lint format bench results docs site clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -39,6 +40,9 @@ $(VENV)/triton: $(VENV)/developing
 # Many small tests: a process per core with one thread each takes half as long as one process with all threads.
 test: lint $(VENV)/triton site ## lint, types, every test, and the site without a warning
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadscope
+
+attack: $(VENV)/developing ## kills, failing disks, interrupts and hostile files by the thousand; writes a table into docs/reliability.md
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack
 
 lint: $(VENV)/developing ## style and types
 	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run make format" >&2; exit 1; }

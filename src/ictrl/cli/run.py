@@ -1,6 +1,7 @@
 """`ictrl run`, `resume`, `evaluate` and `recipes`."""
 
 import json
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +18,14 @@ from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamCon
 from ictrl.experiment import run as experiment
 from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.run import Finished, Stopped
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.methods.capabilities import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
 DEFAULT_RECIPE = "letters"
 TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
 """Options whose value may look like a recipe."""
+LONGEST = 100  # name of a folder, without its date
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
@@ -97,7 +99,7 @@ class RunCommand(Generic[Method]):
 
     def execute(self) -> None:
         recipe = Recipe(self.name, self.description, self.method, self.stream, self.settings)
-        out = self.out or Path("runs") / f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = self.out or Path("runs") / f"{folder_name(recipe.name)}-{time.strftime('%Y%m%d-%H%M%S')}"
         console = open_console()
         with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
             try:
@@ -184,6 +186,15 @@ class RecipesCommand:
         )
 
 
+def folder_name(recipe: str) -> str:
+    """What a recipe is called, as the name of a folder: no path, no hidden file, nothing that a shell would read.
+
+    >>> folder_name("digits"), folder_name("../../etc/x y"), folder_name("..")
+    ('digits', 'etc-x-y', 'run')
+    """
+    return re.sub(r"[^\w.+=@-]+", "-", recipe)[:LONGEST].strip("-.") or "run"
+
+
 def stopped_line(out: Path) -> str:
     """What to do next with a run that was stopped."""
     begun = (out / "config.toml").exists()
@@ -199,7 +210,7 @@ def finish(console: Console, finished: Finished, out: Path) -> None:
     replayed = {}
     if isinstance(learner, Draws):
         replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
-    (out / "figures").mkdir(exist_ok=True)
+    make_folder(out / "figures")
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
     written = write_report([out])
     learned = len(results.tasks)

@@ -5,11 +5,14 @@ fade instead of turning into coarse ones. Images of 28×28, that is MNIST, get a
 asked for, as in the paper: nothing is interpolated.
 """
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 from ictrl.errors import InputError
+from ictrl.limits import unpacks_too_much
 from ictrl.shapes import UInt8
 
 CHUNK_PIXELS = 2**24  # converted to floats at a time: the whole dataset as floats would take four times its memory
@@ -24,9 +27,16 @@ def fit(images: UInt8[Tensor, "n c h w"], image_size: int, channels: int) -> UIn
     return to_channels(to_side(images, image_size), channels)
 
 
+def check_fitted(n: int, image_size: int, channels: int, path: Path) -> None:
+    """Refuse so many images of a file where they take much more memory once they are as large as the network's."""
+    if problem := unpacks_too_much(path.stat().st_size, n * channels * image_size**2):
+        shape = f"{n} images of {image_size}×{image_size}×{channels}"
+        raise InputError(f"Expected less of {path} than {shape}, as the network takes them: they have {problem}.")
+
+
 def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c side side"]:
     """The middle square of each image, resized."""
-    n, c, height, width = images.shape
+    c, height, width = images.shape[1:]
     if (height, width) == (side, side):
         return images
     if height == width == MNIST_SIDE and side == PADDED_SIDE:
@@ -35,6 +45,13 @@ def to_side(images: UInt8[Tensor, "n c h w"], side: int) -> UInt8[Tensor, "n c s
     square = min(height, width)
     top, left = (height - square) // 2, (width - square) // 2
     cut = images[:, :, top : top + square, left : left + square]
+    if c * square**2 > CHUNK_PIXELS:  # so large that even one image is too much to convert at once
+        return torch.cat([_resized(cut[:, channel : channel + 1], side) for channel in range(c)], dim=1)
+    return _resized(cut, side)
+
+
+def _resized(cut: UInt8[Tensor, "n c square square"], side: int) -> UInt8[Tensor, "n c side side"]:
+    n, c, square, _ = cut.shape
     result = torch.empty((n, c, side, side), dtype=torch.uint8)
     chunk = max(1, CHUNK_PIXELS // (c * max(square, side) ** 2))
     for start in range(0, n, chunk):

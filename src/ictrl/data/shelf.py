@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ictrl.shapes import Int, UInt8
+from ictrl.shapes import Bool, Int, UInt8
 
 
 @dataclass
@@ -45,3 +45,22 @@ def is_held_out(position: int, share: float) -> bool:
     Of the first n images `held_out_count(n, share)` are, for every n: the total need not be known beforehand.
     """
     return held_out_count(position + 1, share) > held_out_count(position, share)
+
+
+def are_held_out(labels: Int[Tensor, " n"], share: float) -> Bool[Tensor, " n"]:
+    """Which of many images are held out: `is_held_out` of each by its position within its class.
+
+    >>> are_held_out(torch.tensor([3, 5, 3, 5, 3]), 0.2).tolist()
+    [False, False, True, True, False]
+    """
+    order = labels.argsort(stable=True)
+    counts = labels.unique(return_counts=True)[1]
+    starts = counts.cumsum(0) - counts
+    positions = torch.arange(len(labels)) - starts.repeat_interleave(counts)
+    held_out = [torch.zeros(0)] * 2
+    for index, totals in enumerate((positions + 1, positions)):
+        wanted = (share * totals.double()).round().clamp(min=1)  # to even, as Python rounds
+        held_out[index] = torch.minimum(wanted, totals.double() - 1).clamp(min=0)
+    found = torch.empty(len(labels), dtype=torch.bool)
+    found[order] = held_out[0] > held_out[1]
+    return found

@@ -15,6 +15,7 @@ More than that is a capability (`capabilities.py`), which evaluation, report and
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -32,6 +33,7 @@ from ictrl.methods.inputs import Images, like, resolve_device, whole_number
 from ictrl.methods.intake import checked_images, images_and_labels
 from ictrl.methods.labels import check_new_classes, checked_labels, names_from_notes, names_to_notes, numbered
 from ictrl.methods.narration import narrated
+from ictrl.methods.skeleton import check_answers, check_size
 from ictrl.methods.stopping import stopped_task
 from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
 from ictrl.methods.threads import Gate, reads
@@ -244,8 +246,12 @@ class Learner(Estimator, ABC, Generic[Kept]):
                 f"{stored.recipe.method.name}: ictrl.load_learner reads any."
             )
         with without_optimisers(stored.parts != ALL):
+            if not networks:  # those of one's own are as large as they are
+                empty = partial(cls, recipe or stored.recipe, seed=stored.seed, device="meta")
+                check_size(empty, stored, path, cls.misfit)
             learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
             learner.load_stored(stored, path)
+        check_answers(learner, path)
         return learner
 
     def load_stored(self, stored: Stored, path: str | Path) -> None:

@@ -18,7 +18,7 @@ from ictrl.memory.store import ClassMemory, Memory, form_class_memory
 from ictrl.methods.base import Kept
 from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inference import check_can_draw
-from ictrl.methods.inputs import Images, like, whole_number
+from ictrl.methods.inputs import Images, like, seeded, whole_number
 from ictrl.methods.labels import listed, number_of
 from ictrl.methods.threads import reads
 from ictrl.nets.families import backbones
@@ -73,11 +73,11 @@ class DrawingLearner(ForgettingLearner[Kept]):
             betas=(settings.game.beta1, settings.game.beta2),
         )
         # looking at samples must not change what is learned next: they have a generator of their own
-        self._display_generator = torch.Generator(self.device).manual_seed(self.seed)
+        self._display_generator = seeded(self.device, self.seed)
         return TrainingState(
             networks={"encoder": encoder, "decoder": decoder},
             optimisers={"encoder": self._players.encoder_optimiser, "decoder": self._players.decoder_optimiser},
-            generator=torch.Generator(self.device).manual_seed(self.seed),
+            generator=seeded(self.device, self.seed),
         )
 
     @property

@@ -30,13 +30,21 @@ def resolve_device(name: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError):
+        if device.type == "meta" == torch.get_default_device().type:
+            return device  # where only the sizes of a learner are asked for
+        if device.type != "cpu":
+            torch.zeros(1, device=device).item()
+    except Exception:  # a kind of device that torch knows but was not built for can fail in any way
         there = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise InputError(
             f"Expected a device of this machine (auto, {', '.join(there)}) but got {str(name)!r}."
         ) from None
     return device
+
+
+def seeded(device: torch.device, seed: int) -> torch.Generator:
+    """A generator on that device; where only sizes are asked for, one that no tensor asks."""
+    return torch.Generator(device if device.type != "meta" else "cpu").manual_seed(seed)
 
 
 def like(result: Tensor, given: Images) -> Images:

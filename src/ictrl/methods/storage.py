@@ -6,11 +6,14 @@ A run folder stands for the newest good learner in it.
 
 import hashlib
 import json
+import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,14 +23,19 @@ from torch import Tensor
 from ictrl.config import Recipe
 from ictrl.errors import InputError, UserError
 from ictrl.files import write_atomically
+from ictrl.limits import TEXT_BYTES, open_regular
 from ictrl.recipes.legacy import whole_recipe
 from ictrl.recipes.tables import recipe_from_table, recipe_to_table
+from ictrl.typed_json import WIDEST, parse_json, typed
 
 VERSION = "2"
 READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
 LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
 ALL, TO_PREDICT, TO_DRAW = "all", "predict", "predict and draw"  # what a file holds of a learner
 CHECKPOINTS = "checkpoint"  # where a run folder has its learners
+_AFTER_TASK = re.compile(r"after-task-(\d{3,})\.safetensors", re.ASCII)
+DTYPES = {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool}
+DTYPES |= {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 TAUGHT = "taught.safetensors"  # beside them: what a run's learner was taught since
 
 
@@ -68,8 +76,24 @@ def write_stored(path: Path, kind: str, stored: Stored) -> None:
 
 
 def learners_in(folder: Path) -> list[Path]:
-    """Learners after a task among the checkpoints of a run, newest first."""
-    return sorted(folder.glob("after-task-*.safetensors"), reverse=True)
+    """Learners after a task among the checkpoints of a run, newest first; files of any other name are not ours."""
+    return sorted((path for path in files_in(folder) if _AFTER_TASK.fullmatch(path.name)), key=task_of, reverse=True)
+
+
+def task_of(path: Path) -> int:
+    """The number of the task after which a checkpoint was written, counted from 1."""
+    found = _AFTER_TASK.fullmatch(path.name)
+    assert found, path
+    return int(found[1])
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder, none of one that is not there; a folder that cannot be read is an error."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [path for name in sorted(names) if (path := folder / name).is_file()]
 
 
 def read_learner(path: Path) -> Stored:
@@ -105,6 +129,7 @@ def read_stored(path: Path, kind: str) -> Stored:
     if path.is_dir():
         raise InputError(f"Expected {what} but {path} is a folder.")
     try:
+        _check_header(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             # cloned: a tensor that lies unaligned in the file's buffer can round differently in the last bit
@@ -112,8 +137,9 @@ def read_stored(path: Path, kind: str) -> Stored:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"Expected {what} but could not read {path}: {reason}.") from None
-    except (SafetensorError, ValueError) as error:
-        raise InputError(f"Expected {what} but {path} is cut short or of another kind: {error}.") from None
+    except (SafetensorError, ValueError, RuntimeError, TypeError, KeyError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise InputError(f"Expected {what} but {path} is cut short or of another kind: {reason}.") from None
     if metadata.get("format") != kind:
         raise InputError(f"Expected {what} but {path} is a safetensors file of something else.")
     if metadata.get("version") not in READABLE:
@@ -124,18 +150,50 @@ def read_stored(path: Path, kind: str) -> Stored:
     if metadata.pop("digest", None) != _digest(metadata, tensors):
         raise InputError(f"Expected {what} but {path} is damaged: its contents are not those that were written.")
     try:
+        _check_numbers(tensors)
         return Stored(
-            recipe=recipe_from_table(whole_recipe(json.loads(metadata["recipe"]))),
-            seed=int(metadata["seed"]),
-            labels=[int(label) for label in json.loads(metadata["labels"])],
+            recipe=recipe_from_table(whole_recipe(typed(parse_json(metadata["recipe"]), dict[str, Any]))),
+            seed=_number(metadata["seed"]),
+            labels=_labels(metadata["labels"]),
             device=metadata["device"],
             tensors=tensors,
-            epoch=int(metadata["epoch"]),
-            notes=dict(json.loads(metadata["notes"])),
+            epoch=_number(metadata["epoch"]),
+            notes=typed(parse_json(metadata["notes"]), dict[str, str]),
             parts=metadata.get("parts", ALL),
         )
     except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
-        raise InputError(f"Expected {what} but {path} describes none: {error}.") from None
+        reason = str(error).rstrip(".")
+        raise InputError(f"Expected {what} but {path} describes none: {reason}.") from None
+
+
+def _check_header(path: Path) -> None:
+    """Whether this is a regular file, and what is to be read of it before its tensors is within the limits."""
+    with open_regular(path) as file:
+        if problem := TEXT_BYTES.exceeded(int.from_bytes(file.read(8), "little")):
+            raise ValueError(f"a header of {problem}")
+
+
+def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
+    """Whether all are of types that learners have, and finite."""
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            raise ValueError(f"{name[:80]} has numbers of type {str(tensor.dtype).removeprefix('torch.')}")
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(f"{name[:80]} has numbers that are not finite")
+
+
+def _number(text: str) -> int:
+    """A whole number of at most 64 bits, at least 0."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < WIDEST):
+        raise ValueError(f"expected a whole number but got {text[:30]!r}")
+    return int(text)
+
+
+def _labels(text: str) -> list[int]:
+    labels: list[int] = typed(parse_json(text), list[int], "labels")
+    if len(set(labels)) < len(labels):
+        raise ValueError("labels: expected each once")
+    return labels
 
 
 @contextmanager

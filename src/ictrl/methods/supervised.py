@@ -19,6 +19,7 @@ from ictrl.errors import ConfigError
 from ictrl.methods.base import Kept
 from ictrl.methods.checks import check_stage
 from ictrl.methods.forgetting import ForgettingLearner
+from ictrl.methods.inputs import seeded
 from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
@@ -106,7 +107,7 @@ class SupervisedLearner(ForgettingLearner[Kept]):
 
     def build(self, initial: torch.Generator) -> TrainingState:
         self._precision = precision_of(self.settings.precision, self.device)
-        return self._networks(initial, torch.Generator(self.device).manual_seed(self.seed))
+        return self._networks(initial, seeded(self.device, self.seed))
 
     @property
     def encoder(self) -> nn.Module:

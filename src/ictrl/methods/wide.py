@@ -28,7 +28,7 @@ from ictrl.memory.few_images import check_enough
 from ictrl.memory.wide_memory import WideMemory, nothing_yet
 from ictrl.methods.base import Kept
 from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, IN_THE_WEIGHTS, POOLED, ForgettingLearner
-from ictrl.methods.inputs import Images, like
+from ictrl.methods.inputs import Images, like, seeded
 from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import encoder_of
@@ -174,7 +174,7 @@ class Wide(WideLearner[WideMemory]):
             check_backbone("encoder", encoder, torch.zeros(2, *shape, device=self.device), (2, network.feature_dim))
         self._precision = precision_of(self.settings.precision, self.device)
         self.reader = WideReader(encoder, shape, self.settings.reading, self._precision)
-        return TrainingState({"encoder": encoder}, {}, torch.Generator(self.device).manual_seed(self.seed))
+        return TrainingState({"encoder": encoder}, {}, seeded(self.device, self.seed))
 
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> WideMemory:
         check_enough(y)  # before anything is trained

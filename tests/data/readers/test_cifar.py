@@ -148,3 +148,11 @@ def test_truncated_pickle(official, tmp_path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InputError, match=rf"Expected a pickled dictionary of arrays in {path} \({size} bytes\)"):
         load(tmp_path, "cifar10")
+
+
+@pytest.mark.parametrize("names", [[b"a"] * 9, [b"a" * 101] * 10, ["a"] * 10, b"abcdefghij", [b"a"] * 11])
+def test_names_that_are_none(official, tmp_path: Path, names: object) -> None:
+    official.cifar("cifar10", "python")
+    (tmp_path / "cifar-10-batches-py/batches.meta").write_bytes(pickle.dumps({b"label_names": names}, protocol=2))
+    with pytest.raises(InputError, match=r"Expected 10 names of classes in .*batches\.meta but got something else"):
+        load(tmp_path, "cifar10")

@@ -1,6 +1,8 @@
 """MNIST and Fashion-MNIST from IDX files."""
 
 import gzip
+import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +91,9 @@ def test_images_where_labels_should_be(official, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-20], lambda b: b"no gzip", lambda b: b[:20] + b"\x00" * 30 + b[50:]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-20], lambda b: b"no gzip", lambda b: b[:200] + b"\x00" * 30 + b[230:]]
+)
 def test_damaged_gzip(official, tmp_path: Path, damage) -> None:
     official.mnist(compressed=True)
     path = tmp_path / "MNIST/raw/train-images-idx3-ubyte.gz"
@@ -118,3 +122,43 @@ def test_a_plain_file_is_preferred_to_its_compressed_twin(official, tmp_path: Pa
     official.mnist()
     (tmp_path / "MNIST/raw/train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"old"))
     assert len(load(tmp_path).images) == 30
+
+
+def test_a_gzip_file_is_unpacked_no_further_than_its_header_says(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes((0, 0, 8, 1, 0, 0, 0, 10)) + bytes(300_000_000), 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"Expected 18 bytes in .*bomb\.gz .* but got more"):
+            read_idx(path, 1)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_header_that_lies_allocates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lie = bytes((0, 0, 8, 3)) + b"\0\0\xff\xff" * 3
+    (tmp_path / "lie.gz").write_bytes(gzip.compress(lie + bytes(100)))
+    with pytest.raises(
+        InputError, match=r"lie\.gz has a header that asks for .* above .* \(ICTRL_MAX_UNPACKED_BYTES\)"
+    ):
+        read_idx(tmp_path / "lie.gz", 3)
+    monkeypatch.setenv("ICTRL_MAX_UNPACKED_BYTES", "9" * 20)
+    for name in ("lie.gz", "lie"):
+        (tmp_path / name).write_bytes(gzip.compress(lie + bytes(100)) if name == "lie.gz" else lie + bytes(100))
+        with pytest.raises(InputError, match="but got 116: download it again"):
+            read_idx(tmp_path / name, 3)
+
+
+def test_tiny_images_are_not_enlarged_beyond_the_limit(official, tmp_path: Path, monkeypatch) -> None:
+    official.mnist()
+    monkeypatch.setenv("ICTRL_MAX_UNPACKED_BYTES", "1_000_000")
+    assert load(tmp_path).images.shape == (30, 1, 32, 32)
+    with pytest.raises(InputError, match=r"30 images of 256×256×3, .*ICTRL_MAX_UNPACKED_BYTES"):
+        load(tmp_path, image_size=256, channels=3)
+
+
+def test_a_pipe_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe is a pipe, and no regular file"):
+        read_idx(tmp_path / "pipe", 3)

@@ -1,5 +1,7 @@
 """Images and labels in .npz files."""
 
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +102,96 @@ def test_wrong_files(tmp_path: Path) -> None:
         load(tmp_path / "absent.npz")
     with pytest.raises(InputError, match="is a folder"):
         load(tmp_path)
+
+
+def packed(path: Path, members: dict[str, bytes], **options: int) -> Path:
+    """A zip archive of members of any content."""
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def npy(text: str, content: bytes = b"", version: bytes = b"\1\0") -> bytes:
+    """A member whose header says anything."""
+    length = len(text).to_bytes(2 if version == b"\1\0" else 4, "little")
+    return b"\x93NUMPY" + version + length + text.encode() + content
+
+
+def header(descr: str = "'|u1'", shape: str = "(6, 3, 8, 8)", fortran: str = "False") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
+
+
+LABELLED = npy(header("'<i8'", "(6,)"), LABELS.astype("<i8").tobytes())
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (npy(header(), IMAGES.tobytes()[:-1]), "x_train of another size than its header says"),
+        (npy(header(shape="(1000000000000,)")), "x_train of another size than its header says"),
+        (npy(header("'<U0'", "(1000000000000,)")), "x_train of a type that is no plain number or text"),
+        (npy(header("[('a', '<i8')]")), "x_train of a type that is no plain number or text"),
+        (npy(header("'<U99999999999'")), "x_train of a type that is no plain number or text"),
+        (npy(header(shape="(-6, 3)")), "x_train of a type that is no plain number or text"),
+        (npy(header(shape="(True, 3)")), "x_train of a type that is no plain number or text"),
+        (npy(header(shape="((3, 4), 2)")), "x_train of a type that is no plain number or text"),
+        (npy(header(shape="(6,,3)")), "x_train without a shape"),
+        (npy(header(shape="(" + "1," * 40 + ")")), "x_train without a shape"),
+        (npy("(" * 9000), "x_train of a type that is no plain number or text"),
+        (npy("-" * 9000 + "1"), "x_train of a type that is no plain number or text"),
+        (npy("{" + " " * 20000, version=b"\2\0"), "x_train with a header of 20001 bytes"),
+        (npy(header(), version=b"\7\0"), "x_train that is no array"),
+        (b"hello", "x_train that is no array"),
+        (npy(header("'|O'", "(6,)")), "arrays of Python objects"),
+    ],
+)
+def test_headers_that_no_array_has(tmp_path: Path, member: bytes, message: str) -> None:
+    path = packed(tmp_path / "mine.npz", {"x_train": member, "y_train": LABELLED})
+    with pytest.raises(InputError, match=message) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_arrays_as_other_versions_of_numpy_write_them(tmp_path: Path) -> None:
+    columns = npy(header(fortran="True", shape="(6L, 3L, 8L, 8L)"), np.asfortranarray(IMAGES).tobytes("F"), b"\3\0")
+    dataset = load(packed(tmp_path / "old.npz", {"x_train": columns, "y_train": LABELLED}))
+    both = torch.cat([dataset.images, dataset.test_images]).flatten(1)
+    assert {bytes(image.numpy()) for image in both} == {bytes(image) for image in IMAGES.reshape(6, -1)}
+
+
+def test_a_bomb_is_refused_by_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = npy(header(shape="(300000, 1, 32, 32)"), bytes(307_200_000))
+    path = packed(tmp_path / "bomb.npz", {"x_train": bomb, "y_train": LABELLED}, compression=8, compresslevel=1)
+    assert path.stat().st_size < 3_000_000
+    with pytest.raises(InputError, match=r"holds 307,200,\d+ bytes in memory, above .*\(ICTRL_MAX_UNPACKED_BYTES\)"):
+        load(path)
+    np.savez_compressed(tmp_path / "small.npz", images=np.zeros((20, 32, 32), np.uint8), labels=np.arange(20) % 2)
+    monkeypatch.setenv("ICTRL_MAX_UNPACKED_BYTES", "20000")
+    with pytest.raises(InputError, match=r"above the limit of 20,000 \(ICTRL_MAX_UNPACKED_BYTES\)"):
+        load(tmp_path / "small.npz")
+
+
+@pytest.mark.parametrize(("compression", "flags"), [(zipfile.ZIP_LZMA, 0), (zipfile.ZIP_BZIP2, 0)])
+def test_packed_in_other_ways(tmp_path: Path, compression: int, flags: int) -> None:
+    member = npy(header(), IMAGES.tobytes())
+    path = packed(tmp_path / "mine.npz", {"x_train": member, "y_train": LABELLED}, compression=compression)
+    with pytest.raises(InputError, match="x_train packed in a way that NumPy has not"):
+        load(path)
+
+
+def test_a_directory_that_is_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    path = packed(tmp_path / "mine.npz", {"x_train": b"", "y_train": b""})
+    content = path.read_bytes()
+    end = content.rindex(b"PK\5\6")
+    # a directory of 80 MB before the record of the end, which is what zipfile would read
+    sized = content[: end + 12] + (80_000_000).to_bytes(4, "little") + content[end + 16 :]
+    path.write_bytes(bytes(80_000_000) + sized)
+    with pytest.raises(InputError, match="a directory that is larger than any of NumPy's"):
+        load(path)
+
+
+def test_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(InputError, match="is a pipe, and no regular file"):
+        load(tmp_path / "pipe.npz")

@@ -17,9 +17,11 @@ from ictrl.config import StreamConfig
 from ictrl.data.arrays import check_labels
 from ictrl.data.dataset import Dataset
 from ictrl.data.layout import Layout, Source
-from ictrl.data.pickles import PickledArray, read_pickle
+from ictrl.data.pickled_arrays import PickledArray
+from ictrl.data.pickles import read_pickle
 from ictrl.data.registry import locate, register_dataset
 from ictrl.errors import InputError
+from ictrl.limits import TEXT_BYTES, UNPACKED_BYTES, Limit, read_regular
 from ictrl.shapes import Int, UInt8
 
 PIXELS = 3 * 32 * 32
@@ -129,7 +131,7 @@ def _binary_names(folder: Path, cifar: Format) -> tuple[Sequence[str], Path]:
     path = folder / cifar.names_text
     if not path.is_file():
         return cifar.classes, path
-    return path.read_text(encoding="utf-8", errors="replace").split(), path
+    return _readable(path, TEXT_BYTES).decode(errors="replace").split(), path
 
 
 def _pickled_names(folder: Path, cifar: Format) -> tuple[Sequence[str], Path]:
@@ -139,11 +141,13 @@ def _pickled_names(folder: Path, cifar: Format) -> tuple[Sequence[str], Path]:
         return cifar.classes, path
     content = read_pickle(path).get(key, [])
     listed = content if isinstance(content, list) else []
-    return [item.decode(errors="replace") for item in listed if isinstance(item, bytes)], path
+    if len(listed) != len(cifar.classes) or not all(isinstance(item, bytes) and len(item) <= 100 for item in listed):
+        raise InputError(f"Expected {len(cifar.classes)} names of classes in {path} but got something else.")
+    return [item.decode(errors="replace") for item in listed], path
 
 
 def _binary_batch(path: Path, cifar: Format) -> Part:
-    content = np.fromfile(path, dtype=np.uint8)
+    content = np.frombuffer(_readable(path, UNPACKED_BYTES), dtype=np.uint8)
     record = cifar.label_bytes + PIXELS
     if not len(content) or len(content) % record:
         raise InputError(
@@ -155,6 +159,15 @@ def _binary_batch(path: Path, cifar: Format) -> Part:
     images = torch.from_numpy(records[:, cifar.label_bytes :].copy()).reshape(-1, 3, 32, 32)
     check_labels(labels, len(cifar.classes), path)
     return images, labels
+
+
+def _readable(path: Path, limit: Limit) -> bytes:
+    """All of a file, if it is a regular one within the limit."""
+    try:
+        return read_regular(path, limit)
+    except (OSError, InputError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"Expected a file of CIFAR but could not read {path}: {reason}.") from None
 
 
 def _pickled_batch(path: Path, cifar: Format) -> Part:
@@ -175,6 +188,6 @@ def _pickled_batch(path: Path, cifar: Format) -> Part:
 def _entry(content: dict[Any, Any], key: bytes, kind: type, path: Path) -> Any:
     value = content.get(key)
     if not isinstance(value, kind):
-        keys = ", ".join(sorted(str(k) for k in content)) or "nothing"
+        keys = ", ".join(sorted(str(k)[:40] for k in content)[:10]) or "nothing"
         raise InputError(f"Expected {key!r} in {path} but got {keys}: it is another file; download it again.")
     return value

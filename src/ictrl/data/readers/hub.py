@@ -11,7 +11,7 @@ from typing import Any
 
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
-from ictrl.data.pictures import from_picture
+from ictrl.data.pictures import explained, from_picture
 from ictrl.data.registry import register_dataset
 from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
@@ -82,7 +82,8 @@ def from_splits(
 def _add(shelf: Shelf, name: str, column: str, picture: Any, label: int, image_size: int, channels: int) -> None:
     if not hasattr(picture, "convert"):
         raise InputError(f"Expected pictures in column {column!r} of {name} but got {type(picture).__name__}.")
-    shelf.add(from_picture(picture, image_size, channels), label)
+    with explained(f"one in column {column!r} of {name}"):
+        shelf.add(from_picture(picture, image_size, channels), label)
 
 
 def _only_column(name: str, features: Mapping[str, Any], kind: str, setting: str) -> str:

@@ -4,11 +4,12 @@ An IDX file begins with two zero bytes, a byte for the type (8: uint8), a byte f
 dimension as four bytes, the highest first. The values follow.
 """
 
-import gzip
+import io
 import math
 import struct
 import zlib
 from collections.abc import Sequence
+from io import BufferedReader
 from pathlib import Path
 
 import torch
@@ -19,7 +20,9 @@ from ictrl.data.arrays import check_labels
 from ictrl.data.dataset import Dataset
 from ictrl.data.layout import Layout, Source
 from ictrl.data.registry import locate, register_dataset
+from ictrl.data.resize import check_fitted
 from ictrl.errors import InputError
+from ictrl.limits import open_regular, unpacks_too_much
 from ictrl.shapes import UInt8
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -37,6 +40,7 @@ CLOTHES = (
     "ankle boot",
 )
 UINT8_TYPE = 8
+PART = 2**20  # bytes that are read at a time
 
 
 @register_dataset(
@@ -60,7 +64,7 @@ UINT8_TYPE = 8
 )
 def read_mnist(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """MNIST from its four files, 28×28 pixels."""
-    return _read_files(stream, DIGITS)
+    return _read_files(stream, DIGITS, image_size, channels)
 
 
 @register_dataset(
@@ -84,10 +88,10 @@ def read_mnist(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
 )
 def read_fashion_mnist(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """Fashion-MNIST from its four files, 28×28 pixels."""
-    return _read_files(stream, CLOTHES)
+    return _read_files(stream, CLOTHES, image_size, channels)
 
 
-def _read_files(stream: StreamConfig, names: Sequence[str]) -> Dataset:
+def _read_files(stream: StreamConfig, names: Sequence[str], image_size: int, channels: int) -> Dataset:
     folder, layout = locate(stream)
     paths = [layout.path(folder, file) for file in FILES]
     images, labels, test_images, test_labels = (
@@ -103,6 +107,7 @@ def _read_files(stream: StreamConfig, names: Sequence[str]) -> Dataset:
                 f"but got {len(classes)} in {labels_path}: download them again."
             )
         check_labels(classes, len(names), labels_path)
+        check_fitted(len(pixels), image_size, channels, images_path)
     return Dataset(
         name=stream.dataset,
         images=images[:, None],
@@ -113,26 +118,62 @@ def _read_files(stream: StreamConfig, names: Sequence[str]) -> Dataset:
     )
 
 
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return open_regular(path)
+    except InputError as error:
+        raise InputError(f"Expected an IDX file but {path} is {error}.") from None
+
+
+class Unpacked:
+    """The contents of a gzip file, unpacked no further than they are asked for."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self.file = file
+        self.inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+
+    def read(self, count: int) -> bytes:
+        """So many bytes, or fewer at the end."""
+        content = b""
+        while len(content) < count and not self.inflater.eof:
+            packed = self.inflater.unconsumed_tail or self.file.read(PART)
+            if not packed:
+                raise EOFError("compressed data that end too early")
+            content += self.inflater.decompress(packed, count - len(content))
+        return content
+
+
 def read_idx(path: Path, dimensions: int) -> UInt8[Tensor, "..."]:
     """The values of one IDX file, which must hold uint8 and have that many dimensions."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"Expected an IDX file but could not read {path}: {error}. Is it whole? If not, download it again."
-        ) from None
     magic = bytes((0, 0, UINT8_TYPE, dimensions))
-    header = len(magic) + 4 * dimensions
-    if content[:4] != magic or len(content) < header:
+    try:
+        with _opened(path) as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            stream: Unpacked | BufferedReader = Unpacked(file) if path.suffix == ".gz" else file
+            header = stream.read(len(magic) + 4 * dimensions)
+            if header[:4] != magic or len(header) < len(magic) + 4 * dimensions:
+                raise InputError(
+                    f"Expected {path} to begin with {magic.hex(' ')} (IDX, uint8, {dimensions} dimensions) "
+                    f"but got {header[:4].hex(' ') or 'nothing'} in {size} bytes: it is another file or cut off."
+                )
+            shape = struct.unpack(f">{dimensions}I", header[4:])
+            values = math.prod(shape)
+            if problem := unpacks_too_much(size, values):
+                raise InputError(f"Expected an IDX file but {path} has a header that asks for {problem}.")
+            content = bytearray()
+            # as much as there is, and one byte too much if there is more: nothing is allocated for the header's sake
+            while len(content) <= values and (part := stream.read(min(PART, values + 1 - len(content)))):
+                content += part
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(
-            f"Expected {path} to begin with {magic.hex(' ')} (IDX, uint8, {dimensions} dimensions) "
-            f"but got {content[:4].hex(' ') or 'nothing'} in {len(content)} bytes: it is another file or cut off."
-        )
-    shape = struct.unpack(f">{dimensions}I", content[4:header])
-    expected = header + math.prod(shape)
-    if len(content) != expected or not math.prod(shape):
+            f"Expected an IDX file but could not read {path}: {reason}. Is it whole? If not, download it again."
+        ) from None
+    if len(content) != values or not values:
+        got = "more" if len(content) > values else f"{len(header) + len(content)}"
         raise InputError(
-            f"Expected {expected} bytes in {path} ({' × '.join(map(str, shape))} and {header} of header) "
-            f"but got {len(content)}: download it again."
+            f"Expected {len(header) + values} bytes in {path} ({' × '.join(map(str, shape))} and {len(header)} of "
+            f"header) but got {got}: download it again."
         )
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=header).reshape(shape)
+    return torch.frombuffer(content, dtype=torch.uint8).reshape(shape)

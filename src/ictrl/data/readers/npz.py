@@ -5,29 +5,34 @@ of shape (n, height, width), (n, height, width, channels) or (n, channels, heigh
 part, some images of each class are held out as test images.
 """
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ictrl.config import StreamConfig
 from ictrl.data.arrays import channels_first, labelled_images
 from ictrl.data.dataset import Dataset, numbered
+from ictrl.data.npy import open_npz
 from ictrl.data.registry import register_dataset, required_root
-from ictrl.data.resize import fit
-from ictrl.data.shelf import is_held_out
-from ictrl.errors import InputError
+from ictrl.data.resize import check_fitted, fit
+from ictrl.data.shelf import are_held_out
+from ictrl.errors import ConfigError, InputError
 from ictrl.shapes import Int, UInt8
 
 NAMES = (("x_train", "y_train", "x_test", "y_test"), ("images", "labels", "test_images", "test_labels"))
 
 Named = tuple[str, NDArray[Any]]
+UNREADABLE = OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error
+
+
+class MissingError(InputError):
+    """An archive without the arrays that are needed."""
 
 
 @register_dataset("npz", "your own arrays: ictrl run pictures --stream.dataset npz --stream.root FILE.npz")
@@ -35,6 +40,7 @@ def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     """The arrays in the file `stream.root`. Arrays of Python objects are refused: reading them could run code."""
     path = required_root(stream, "an .npz file")
     parts = [_part(*pair, path) for pair in _load(path)]
+    check_fitted(sum(len(images) for images, _ in parts), image_size, channels, path)
     (images, labels), (test_images, test_labels) = parts if len(parts) > 1 else _divided(*parts[0], stream.test_share)
     return Dataset(
         name=path.stem,
@@ -48,39 +54,44 @@ def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
 
 def _load(path: Path) -> list[tuple[Named, Named]]:
     """Images and labels of the training part, then of the test part if there is one, each with its name in the file."""
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise InputError(f"Expected an .npz file but {path} is {'a folder' if path.exists() else 'not there'}.")
     wanted = " or ".join(", ".join(names) for names in NAMES)
     try:
-        with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if isinstance(file, np.ndarray):  # from an .npy file
-                raise InputError(f"Expected an .npz file with {wanted} but {path} holds a single array.")
-            there = set(file.files)
+        with open_npz(path) as archive:
+            there = set(archive.members)
             names: Sequence[str] | None = next((names for names in NAMES if set(names) <= there), None)
             alone = next((names[:2] for names in NAMES if there & set(names) == set(names[:2])), None)
             names = names or alone
             if names is None:
-                raise InputError(f"Expected {wanted} in {path} but got {', '.join(file.files) or 'nothing'}.")
-            arrays = [(name, file[name]) for name in names]
-    except InputError:
+                found = ", ".join([name[:40] for name in archive.members][:10]) or "nothing"
+                raise MissingError(f"Expected {wanted} in {path} but got {found}.")
+            arrays = [(name, archive.read(name)) for name in names]
+    except (MissingError, ConfigError):
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        reason = f"something else ({error})"
-        if "allow_pickle" in str(error):  # NumPy says so of every file that it does not know
-            reason = "arrays of Python objects" if zipfile.is_zipfile(path) else "something else"
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+    ) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        holds = "is" if isinstance(error, InputError) else "holds"
+        if isinstance(error, zipfile.BadZipFile):
+            reason = f"something else ({error})"
         raise InputError(
-            f"Expected an .npz file with arrays of numbers but {path} holds {reason}: write it with numpy.savez."
+            f"Expected an .npz file with arrays of numbers but {path} {holds} {reason}: write it with numpy.savez."
         ) from None
     return list(zip(arrays[::2], arrays[1::2]))
 
 
 def _divided(images: Tensor, labels: Tensor, test_share: float) -> list[tuple[Tensor, Tensor]]:
     """Training and test part: of each class, about that share is held out, here and there among its images."""
-    held = torch.zeros(len(labels), dtype=torch.bool)
-    for label in labels.unique():
-        places = (labels == label).nonzero().flatten()
-        held[places] = torch.tensor([is_held_out(position, test_share) for position in range(len(places))])
+    held = are_held_out(labels, test_share)
     return [(images[part], labels[part]) for part in (~held, held)]
 
 
