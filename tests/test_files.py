@@ -154,6 +154,13 @@ def test_unfinished_files_of_the_dead_are_removed_and_those_of_the_living_stay(t
     remove_unfinished(tmp_path / "nowhere")
 
 
+def test_what_the_dead_had_written_of_a_file_goes_when_it_is_written_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f".{name}.0123abcd.unfinished").write_bytes(b"half")
+    write_atomically(tmp_path / "a", b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.0123abcd.unfinished", "a"]
+
+
 def test_a_name_that_is_free(tmp_path: Path) -> None:
     assert free_name(tmp_path / "a.json") == tmp_path / "a.json"
     (tmp_path / "a.json").write_text("")
