@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
-from torch import nn
 
 from ictrl.errors import InputError
 from ictrl.methods.inputs import Images, like
-from ictrl.methods.threads import reads
+from ictrl.methods.threads import Gate, reads
 
 
 class Estimator:
@@ -23,6 +22,7 @@ class Estimator:
 
     labels: list[int]
     _given: dict[str, Any]
+    _gate: Gate
     learn: Callable[..., Any]
     class_scores: Callable[..., Any]
     _scored: Callable[..., Any]
@@ -54,20 +54,21 @@ class Estimator:
                 raise InputError(f"Expected one of the parameters {', '.join(known)} but got {name!r}.")
         if params:
             anew = type(self)(**{**known, **params})  # refuses what cannot be
-            self.__dict__.update({"_given": anew._given} if self.labels else vars(anew))
+            with self._gate.turn:
+                changed = {"_given": anew._given} if self.labels else {**vars(anew), "_gate": self._gate}
+                self.__dict__ = {**vars(self), **changed}
         return self
 
     def fit_anew(self, images: Any, labels: Any = None) -> Self:
         """`fit` as scikit-learn has it: forget everything, learn all classes as one task."""
-        params = self.get_params()
-        if self.labels and (own := [name for name, value in params.items() if isinstance(value, nn.Module)]):
-            raise InputError(
-                f"Expected a learner that has learned nothing, for its {' and '.join(own)} cannot be made new again: "
-                "make another learner."
-            )
-        fresh = type(self)(**params)
+        fresh = type(self)(**self.get_params())
         fresh.learn(images, labels)
-        self.__dict__.update(vars(fresh))  # only now: a task that fails leaves the learner as it was
+        with self._gate.turn:
+            self.__dict__ = {
+                **vars(self),
+                **vars(fresh),
+                "_gate": self._gate,
+            }  # only now: a task that fails leaves it as it was
         return self
 
     def partial_fit(self, images: Any, labels: Any = None, classes: Any = None) -> Self:
