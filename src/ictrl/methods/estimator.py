@@ -63,12 +63,8 @@ class Estimator:
         """`fit` as scikit-learn has it: forget everything, learn all classes as one task."""
         fresh = type(self)(**self.get_params())
         fresh.learn(images, labels)
-        with self._gate.turn:
-            self.__dict__ = {
-                **vars(self),
-                **vars(fresh),
-                "_gate": self._gate,
-            }  # only now: a task that fails leaves it as it was
+        with self._gate.turn:  # only now: a task that fails leaves the learner as it was
+            self.__dict__ = {**vars(self), **vars(fresh), "_gate": self._gate}
         return self
 
     def partial_fit(self, images: Any, labels: Any = None, classes: Any = None) -> Self:
