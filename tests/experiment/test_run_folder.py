@@ -1,7 +1,11 @@
 """The folder of a run: good files whatever happens, one writer at a time, and nothing changed behind its back."""
 
+import errno
 import json
+import os
+import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from ictrl import ICTRL, InputError, Results, evaluate, resume, run
 from ictrl.cli import main
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
+from ictrl.files import Log
 from ictrl.recipes.tables import differences
 
 Begun = Callable[..., Path]
@@ -81,7 +86,11 @@ def test_the_fallback_is_said(begun: Begun, capsys: pytest.CaptureFixture[str]) 
     assert main(["resume", str(out)]) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("warning: Expected a stopped task but ")
-    assert captured.err.endswith("are not those that were written. Going back to the checkpoint before it.\n")
+    name = "task-003-epoch-00002.safetensors"
+    assert captured.err.endswith(
+        "are not those that were written. Going back to the checkpoint before it.\n"
+        f"warning: Kept the damaged {name} as {name}.damaged.\n"
+    )
     assert captured.out.startswith("Going on with task 3 of 3, after 1 epoch of task 3.\n")
 
 
@@ -221,3 +230,177 @@ def test_a_method_that_draws_nothing_leaves_no_pictures(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "pictures").exists()
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("cross_entropy") == 8
     assert resume(tmp_path / "run").results.complete
+
+
+# what nobody may lose
+
+
+def test_a_folder_that_was_left_before_its_recipe_was_written_counts_as_new(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    (out / "checkpoint").mkdir(parents=True)
+    (out / ".lock").touch()
+    (out / ".config.toml.0123abcd.unfinished").write_bytes(b"name = ")
+    (out / "checkpoint" / ".after-task-001.safetensors.0123abcd.unfinished").write_bytes(b"half")
+    run(quick(), out)
+    assert outcome(out) == outcome(undisturbed)
+    assert not list(out.rglob("*.unfinished"))
+
+
+@pytest.mark.parametrize("mine", ["checkpoint/mine.safetensors", ".notes", ".mine.unfinished", "results.json"])
+def test_a_folder_with_anything_of_mine_does_not(mine: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    (out / "checkpoint").mkdir(parents=True)
+    (out / mine).write_text("mine")
+    with pytest.raises(InputError, match="Expected a new or empty folder"):
+        run(quick(), out)
+    assert (out / mine).read_text() == "mine"
+    assert not (out / "config.toml").exists()
+
+
+def test_one_bad_byte_in_the_log_costs_one_line(
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(undisturbed, out)
+    lines = (out / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    before = b"".join([*lines[:2], b"\xff" + lines[2][1:], *lines[3:]])
+    (out / "metrics.jsonl").write_bytes(before)
+    assert main(["resume", str(out)]) == 0
+    assert (out / "metrics.jsonl").read_bytes() == b"".join([*lines[:2], *lines[3:]])
+    assert (out / "metrics-before.jsonl").read_bytes() == before
+    said = capsys.readouterr().err
+    assert "warning: Expected JSON with a task and an epoch in every line" in said
+    assert "could not read 1 (3): left out." in said
+    assert "warning: Kept metrics.jsonl as it was as metrics-before.jsonl.\n" in said
+    assert main(["resume", str(out)]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", [b"null", b"[1]", b'{"task": 1}', b'{"task": true, "epoch": 1}', b'{"task": "x", "epoch": 1}', b"[" * 9999]
+)
+def test_lines_that_are_json_but_none_of_ours_are_no_traceback(line: bytes, undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(undisturbed, out)
+    good = (out / "metrics.jsonl").read_bytes()
+    (out / "metrics.jsonl").write_bytes(line + b"\n" + good + b'{"task": 4, "ep')
+    resume(out)
+    assert (out / "metrics.jsonl").read_bytes() == good
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "foreign"])
+def test_a_run_whose_checkpoints_are_gone_does_not_begin_again(
+    how: str, begun: Begun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = begun()
+    shutil.rmtree(out / "checkpoint")
+    if how != "missing":
+        (out / "checkpoint").mkdir()
+    if how == "foreign":
+        (out / "checkpoint" / "after-task-best.safetensors").write_bytes(b"mine")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main(["resume", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        f"error: Expected the checkpoints of {out}, which has learned 2 tasks, but {out / 'checkpoint'} has none: put "
+        "them back, or begin a new run in another folder.\n"
+    )
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert (out / "checkpoint").exists() == (how != "missing")
+
+
+def test_checkpoints_that_cannot_be_listed_are_an_error(begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = begun()
+    real = os.listdir
+
+    def refused(folder: Any) -> list[str]:
+        if Path(folder).name == "checkpoint":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return real(folder)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    before = (out / "metrics.jsonl").read_bytes()
+    with pytest.raises(PermissionError):
+        resume(out)
+    assert (out / "metrics.jsonl").read_bytes() == before
+
+
+def test_what_a_run_that_goes_back_would_write_over_is_kept(
+    begun: Begun, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = begun()
+    damaged = out / "checkpoint" / "after-task-002.safetensors"
+    truncate(damaged)
+    before = {name: (out / name).read_bytes() for name in ("metrics.jsonl", "results.json")}
+    half = damaged.read_bytes()
+    assert main(["resume", str(out)]) == 0
+    assert (out / "metrics-before.jsonl").read_bytes() == before["metrics.jsonl"]
+    assert (out / "results-before.json").read_bytes() == before["results.json"]
+    assert (out / "checkpoint" / "after-task-002.safetensors.damaged").read_bytes() == half
+    said = capsys.readouterr().err
+    assert "checkpoints are left of 1: the rest is learned again." in said
+    for name in ("metrics-before.jsonl", "results-before.json", "after-task-002.safetensors.damaged"):
+        assert name in said
+    assert (out / "metrics.jsonl").read_text() == outcome(undisturbed)["metrics"]
+
+
+def test_checkpoints_of_other_names_are_nobodys_business(begun: Begun) -> None:
+    out = begun()
+    mine = ["after-task-001-backup.safetensors", "after-task-best.safetensors", "after-task-1.safetensors"]
+    mine += ["task-003-epoch-best.safetensors", "after-task-000001x.safetensors", "task-1-epoch-2.safetensors"]
+    for name in mine:
+        (out / "checkpoint" / name).write_bytes(b"mine")
+    (out / "checkpoint" / "after-task-009.safetensors").mkdir()
+    assert main(["evaluate", str(out)]) == 0
+    assert main(["classes", str(out)]) == 0
+    resume(out)
+    assert [(out / "checkpoint" / name).read_bytes() for name in mine] == [b"mine"] * len(mine)
+
+
+def test_pictures_of_others_stay_where_a_run_keeps_its_own(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(undisturbed, out)
+    mine = out / "pictures" / "mine.png"
+    mine.write_bytes(b"mine")
+    resume(out, keep_pictures=0)
+    assert [path.name for path in (out / "pictures").iterdir()] == ["mine.png"]
+    mine.unlink()
+    resume(out, keep_pictures=2)
+    resume(out, keep_pictures=0)
+    assert not (out / "pictures").exists()
+
+
+def test_what_a_killed_process_left_is_gone_after_the_next_start(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(undisturbed, out)
+    before = sorted(path.relative_to(out) for path in out.rglob("*"))
+    for folder in ("checkpoint", "pictures", "figures", "review", "."):
+        (out / folder).mkdir(exist_ok=True)
+        (out / folder / ".a.0123abcd.unfinished").write_bytes(b"half")
+    newest = (out / "checkpoint" / "after-task-003.safetensors").read_bytes()
+    for name in ("after-task-001", "task-003-epoch-00001", "task-002-epoch-00001"):
+        (out / "checkpoint" / f"{name}.safetensors").write_bytes(newest)
+    resume(out)
+    for folder in ("figures", "review"):
+        (out / folder).rmdir()
+    assert sorted(path.relative_to(out) for path in out.rglob("*")) == before
+
+
+def test_the_log_is_on_the_disk_before_the_checkpoint_that_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    monkeypatch.setattr(Log, "add", lambda log, line, real=Log.add: (happened.append("line"), real(log, line)))
+    monkeypatch.setattr(Log, "flush", lambda log, real=Log.flush: (happened.append("flush"), real(log)))
+    for kind in ("learner", "task"):
+        name = f"save_{kind}"
+        real = getattr(RunFolder, name)
+
+        def saved(folder: Any, *given: Any, real: Any = real) -> None:
+            happened.append("checkpoint")
+            real(folder, *given)
+
+        monkeypatch.setattr(RunFolder, name, saved)
+    run(quick("finetune", stream={"tasks": 2}, run={"checkpoint": {"every_epochs": 2}}), tmp_path / "run")
+    assert happened.count("checkpoint") == 2 * 3
+    for before, after in pairwise(happened):
+        assert after != "checkpoint" or before == "flush"

@@ -17,7 +17,7 @@ from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamCon
 from ictrl.experiment import run as experiment
 from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.run import Finished, Stopped
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.methods.capabilities import Draws
 from ictrl.recipes.reader import load_recipe, reached, recipe_names
 
@@ -199,7 +199,7 @@ def finish(console: Console, finished: Finished, out: Path) -> None:
     replayed = {}
     if isinstance(learner, Draws):
         replayed = {int(label): learner.sample(int(label), 10) for label in learner.classes_[:20]}
-    (out / "figures").mkdir(exist_ok=True)
+    make_folder(out / "figures")
     write_atomically(out / "figures" / "overview.png", overview(results, replayed))
     written = write_report([out])
     learned = len(results.tasks)

@@ -8,12 +8,14 @@ from typing import Any
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
+from ictrl.files import remove
 from ictrl.methods.base import Learner, create_learner, load_learner
-from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, learners_in, read_stored
+from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, files_in, learners_in, read_stored, task_of
 from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport
 
 KEPT = 2  # checkpoints of each kind
+STOPPED_NAME = re.compile(r"task-(\d{3,})-epoch-(\d{5,})\.safetensors", re.ASCII)
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Position:
     """epochs of that task"""
     warnings: list[str] = field(default_factory=list)
     """files that were passed over"""
+    damaged: list[Path] = field(default_factory=list)
+    """the same files"""
 
     @property
     def class_names(self) -> dict[int, str]:
@@ -41,15 +45,21 @@ class Position:
 def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
     """The learner after a task; what lies further back than the one before it goes."""
     learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
-    for old in [*learners_in(folder)[KEPT:], *(path for _, _, path in _stopped(folder))]:
-        old.unlink()
+    remove([*learners_in(folder)[KEPT:], *(path for _, _, path in _stopped(folder))])
 
 
 def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochReport) -> None:
     """The task after `done` others, half-way."""
     learner.save_task(folder / f"task-{done + 1:03d}-epoch-{report.epoch:05d}.safetensors", report)
-    for _, _, old in _stopped(folder)[KEPT:]:
-        old.unlink()
+    remove(path for _, _, path in _stopped(folder)[KEPT:])
+
+
+def remove_superseded(folder: Path, done: int) -> None:
+    """What a process that was killed between writing a checkpoint and removing older ones has left, after so many
+    tasks."""
+    stopped = _stopped(folder)
+    learned = [path for task, _, path in stopped if task <= done]
+    remove([*learners_in(folder)[KEPT:], *learned, *(path for _, _, path in stopped[KEPT:])])
 
 
 def newest_position(
@@ -59,28 +69,29 @@ def newest_position(
     if given is not None:
         adopt(given, recipe)
     position = Position(given or create_learner(recipe, device=device), done=0)
-    warnings = position.warnings
     learners = learners_in(folder)
     for path in learners:
-        if (stored := _good(path, LEARNER, run, recipe, warnings)) is not None:
-            learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
-            position = Position(learner, int(path.stem.removeprefix("after-task-")), stored.notes, warnings=warnings)
+        if (stored := _good(path, LEARNER, run, recipe, position)) is not None:
+            position.learner = _loaded(path, stored, device if device is not None else recipe.run.device, given)
+            position.done, position.notes = task_of(path), stored.notes
             break
     if learners and not position.done:
-        warnings.append(f"No checkpoint of a learned task in {folder} can be read: the run goes back to its beginning.")
+        lost = f"No checkpoint of a learned task in {folder} can be read: the run goes back to its beginning."
+        position.warnings.append(lost)
     for task, epoch, path in _stopped(folder):
-        if task == position.done + 1 and _good(path, STOPPED_TASK, run, recipe, warnings) is not None:
+        if task == position.done + 1 and _good(path, STOPPED_TASK, run, recipe, position) is not None:
             position.stopped, position.epoch = path, epoch
             break
     return position
 
 
-def _good(path: Path, kind: str, run: Path, recipe: Recipe, warnings: list[str]) -> Stored | None:
+def _good(path: Path, kind: str, run: Path, recipe: Recipe, position: Position) -> Stored | None:
     """What a file holds; None, and a warning, if it is damaged. One of another recipe ends the search with an error."""
     try:
         stored = read_stored(path, kind)
     except InputError as error:
-        warnings.append(f"{error} Going back to the checkpoint before it.")
+        position.warnings.append(f"{error} Going back to the checkpoint before it.")
+        position.damaged.append(path)
         return None
     if changed := differences(stored.recipe, recipe):
         raise InputError(
@@ -115,6 +126,5 @@ def _loaded(path: Path, stored: Stored, device: str, given: Learner[Any] | None)
 
 def _stopped(folder: Path) -> list[tuple[int, int, Path]]:
     """Tasks stopped half-way, with task and epoch, newest first."""
-    pattern = re.compile(r"task-(\d+)-epoch-(\d+)\.safetensors")
-    found = ((pattern.fullmatch(path.name), path) for path in folder.glob("task-*.safetensors"))
+    found = ((STOPPED_NAME.fullmatch(path.name), path) for path in files_in(folder))
     return sorted(((int(m[1]), int(m[2]), path) for m, path in found if m), reverse=True)

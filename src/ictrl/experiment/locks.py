@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ictrl.errors import InputError
+from ictrl.files import is_failure
 
 
 @contextmanager
@@ -18,6 +19,8 @@ def alone(lock_file: Path, what: Path) -> Iterator[None]:
     except filelock.Timeout:
         raise InputError(f"Expected {what} to be free but another process is using it: wait for it.") from None
     except OSError as error:
+        if is_failure(error):
+            raise
         raise InputError(f"Expected to write into {what} but could not: {error.strerror}.") from None
     try:
         yield

@@ -25,7 +25,7 @@ from ictrl.experiment.results import Results
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, write_atomically
 from ictrl.methods.base import Learner, load_learner
 from ictrl.methods.capabilities import Reviews, ask
 from ictrl.methods.ictrl import Review, review_stage
@@ -206,7 +206,7 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
 
 
 def _save(folder: Path, learner: Learner[Any], progress: Progress, notes: dict[str, str]) -> None:
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     kept = {"review": json.dumps(asdict(progress)), "class_names": notes.get("class_names", "{}")}
     learner.save(folder / "learner.safetensors", kept)
 

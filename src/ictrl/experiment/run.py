@@ -88,9 +88,10 @@ def run(
     check_images(position.learner, tasks[position.done :])
     with RunFolder.create(out, recipe) as folder:
         if first_task is not None:
-            folder.save_learner(position.learner, position.done, position.notes)
+            # the log first: with the learner alone, a run that is killed in between would never have these lines
             if (metrics := first_task.with_name("metrics.jsonl")).exists():
                 write_atomically(folder.metrics, metrics.read_bytes())
+            folder.save_learner(position.learner, position.done, position.notes)
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop, profile)
 
 
@@ -159,10 +160,10 @@ def _go_on(
     profile: bool = False,
 ) -> Finished:
     folder.check_data(fingerprint(tasks))
+    folder.go_on(position)
     learner, resumed = position.learner, position.stopped
     tasks = near(tasks, learner.device)
     listener.on_begin(position, dataset, tasks)
-    folder.keep_metrics(position.done, position.epoch)
     sheets = folder.sheets
     sheets.begin(learner, tasks, position.done)
     if position.done:
@@ -215,14 +216,14 @@ def _learn(
 ) -> None:
     """One task, with a line in the log and now and then a checkpoint after an epoch."""
     due = _Due(checkpoint)
-    with folder.metrics.open("a", encoding="utf-8") as log:
+    with folder.log() as log:
 
         def after_epoch(report: EpochReport) -> None:
-            log.write(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}) + "\n")
-            log.flush()
+            log.add(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}))
             listener.on_epoch(t, report)
             stopping = stop()
             if stopping or due.after(report.epoch):
+                log.flush()
                 folder.save_task(learner, t, report)
             if stopping:
                 raise Stopped

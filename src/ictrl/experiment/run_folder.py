@@ -11,7 +11,8 @@
         report.html, figures/                    what `ictrl report` makes of all this
 
 Every file but the log is written under another name, flushed and renamed, so a run that is killed at any moment leaves
-good files. A file that went bad on the disk is found by its digest, and the one before it is used.
+good files. A file that went bad on the disk is found by its digest, and the one before it is used. What a run that goes
+on would write over without being able to write the same again is kept beside it, and said.
 """
 
 import json
@@ -23,18 +24,21 @@ from typing import Any
 
 from ictrl.config import Recipe
 from ictrl.errors import InputError
-from ictrl.experiment.checkpoints import Position, newest_position, save_learner, save_task
+from ictrl.experiment.checkpoints import Position, newest_position, remove_superseded, save_learner, save_task
 from ictrl.experiment.locks import alone
+from ictrl.experiment.metrics_log import read_log
 from ictrl.experiment.results import Results
 from ictrl.experiment.sheets import SheetFolder
-from ictrl.files import UNFINISHED, make_folder, write_atomically
+from ictrl.files import Log, free_name, is_failure, is_unfinished, make_folder, remove_unfinished, write_atomically
 from ictrl.methods.base import Learner
+from ictrl.methods.storage import CHECKPOINTS
 from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import to_toml
 from ictrl.training.loop import EpochReport
 
 LOCK = ".lock"
 PICTURES = "pictures"
+WRITTEN_TO = (".", CHECKPOINTS, PICTURES, "figures", "review", "review-with-labels")
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,29 @@ class RunFolder:
     @classmethod
     @contextmanager
     def create(cls, path: Path, recipe: Recipe) -> Iterator["RunFolder"]:
-        """A new run, locked. A folder that holds anything already is refused, so that no run is written over."""
-        if path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir())):
-            raise InputError(
-                f"Expected a new or empty folder for the run but {path} is not: choose another --out"
-                + (f", or go on with `ictrl resume {path}`." if (path / "config.toml").exists() else ".")
-            )
-        folder = cls(path)
+        """A new run, locked. A folder that holds anything already is refused, so that no run is written over; what a
+        run that was killed at its very beginning has left is nothing."""
+        folder, config = cls(path), to_toml(recipe).encode()
+        folder._check_new()
         try:
             make_folder(path)
         except OSError as error:
+            if is_failure(error):
+                raise
             raise InputError(f"Expected to write the run into {path} but could not: {error.strerror}.") from None
         with folder.locked():
-            folder.checkpoints.mkdir(exist_ok=True)
-            write_atomically(folder.config, to_toml(recipe).encode())
+            folder._check_new()  # once more: another process may have made it in the meantime
+            folder._remove_unfinished()
+            write_atomically(folder.config, config)
             yield folder
+
+    def _check_new(self) -> None:
+        if not self.path.exists() or (self.path.is_dir() and all(map(_left_by_the_dead, self.path.iterdir()))):
+            return
+        raise InputError(
+            f"Expected a new or empty folder for the run but {self.path} is not: choose another --out"
+            + (f", or go on with `ictrl resume {self.path}`." if self.config.exists() else ".")
+        )
 
     @classmethod
     @contextmanager
@@ -66,10 +78,7 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
-            for part in (path, folder.checkpoints, path / PICTURES):
-                for unfinished in part.glob(f".*{UNFINISHED}"):  # a process was killed while it wrote this
-                    unfinished.unlink()
-            folder.checkpoints.mkdir(exist_ok=True)
+            folder._remove_unfinished()
             yield folder
 
     @classmethod
@@ -87,6 +96,10 @@ class RunFolder:
         with alone(self.path / LOCK, self.path):
             yield
 
+    def _remove_unfinished(self) -> None:
+        for part in WRITTEN_TO:
+            remove_unfinished(self.path / part)
+
     @property
     def config(self) -> Path:
         return self.path / "config.toml"
@@ -101,7 +114,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoint"
+        return self.path / CHECKPOINTS
 
     @property
     def sheets(self) -> SheetFolder:
@@ -120,27 +133,62 @@ class RunFolder:
 
     def save_learner(self, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
         """The learner after a task; what lies further back than the one before it goes."""
+        make_folder(self.checkpoints)
         save_learner(self.checkpoints, learner, done, notes)
 
     def save_task(self, learner: Learner[Any], done: int, report: EpochReport) -> None:
         """The task after `done` others, half-way."""
+        make_folder(self.checkpoints)
         save_task(self.checkpoints, learner, done, report)
 
-    def keep_metrics(self, done: int, epoch: int) -> None:
-        """Drop the lines of epochs that will be played again."""
-        if not self.metrics.exists():
-            return
-        kept = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:
-                break  # the process was killed while it wrote this line
-            if (entry["task"], entry["epoch"]) <= (done, float("inf")) or (
-                entry["task"] == done + 1 and entry["epoch"] <= epoch
-            ):
-                kept.append(line + "\n")
-        write_atomically(self.metrics, "".join(kept).encode())
+    def log(self) -> Log:
+        """To be written a line per epoch, and flushed before each checkpoint."""
+        return Log(self.metrics)
+
+    def go_on(self, position: Position) -> None:
+        """Make the folder that of a run at this position: lines of epochs that will be played again go, and so do
+        checkpoints that others have superseded. What would be lost is kept beside it, and said."""
+        log, learned = read_log(self.metrics), self._learned()
+        told = max(log.tasks, learned)
+        if told and not position.done and not position.damaged:
+            raise InputError(
+                f"Expected the checkpoints of {self.path}, which has learned {told} task{'s' * (told > 1)}, but "
+                f"{self.checkpoints} has none: put them back, or begin a new run in another folder."
+            )
+        for path in position.damaged:
+            aside = free_name(path.with_name(f"{path.name}.damaged"))
+            path.rename(aside)
+            position.warnings.append(f"Kept the damaged {path.name} as {aside.name}.")
+        if told > position.done:
+            position.warnings.append(
+                f"Of {told} tasks that {self.path} has learned, checkpoints are left of {position.done}: the rest is "
+                "learned again."
+            )
+            if learned > position.done:
+                self._keep_aside(self.results, position)
+        if log.damaged:
+            numbers = ", ".join(map(str, log.damaged[:5])) + (" …" if len(log.damaged) > 5 else "")
+            position.warnings.append(
+                f"Expected JSON with a task and an epoch in every line of {self.metrics} but could not read "
+                f"{len(log.damaged)} ({numbers}): left out."
+            )
+        if log.damaged or log.tasks > position.done:
+            self._keep_aside(self.metrics, position)
+        remove_superseded(self.checkpoints, position.done)
+        if self.metrics.exists() and (kept := log.until(position.done, position.epoch)) != self.metrics.read_bytes():
+            write_atomically(self.metrics, kept)
+
+    def _learned(self) -> int:
+        """Tasks that results.json tells of."""
+        try:
+            return Results.read(self.results).done if self.results.exists() else 0
+        except InputError:
+            return 0  # it is written again from the checkpoint
+
+    def _keep_aside(self, path: Path, position: Position) -> None:
+        aside = free_name(path.with_name(f"{path.stem}-before{path.suffix}"))
+        write_atomically(aside, path.read_bytes())
+        position.warnings.append(f"Kept {path.name} as it was as {aside.name}.")
 
     def keep_pictures(self, each: int) -> None:
         """From now on, keep so many test images of each class."""
@@ -185,3 +233,10 @@ class RunFolder:
                 f"Expected the data that {self.path} was begun with but it has changed ({'; '.join(changed)}): "
                 "put it back, or begin a new run."
             )
+
+
+def _left_by_the_dead(entry: Path) -> bool:
+    """Whether this is all that a run can leave that was killed before it had a config.toml."""
+    if entry.name == CHECKPOINTS and entry.is_dir() and not entry.is_symlink():
+        return all(is_unfinished(inner.name) for inner in entry.iterdir())
+    return entry.name == LOCK or is_unfinished(entry.name)

@@ -11,8 +11,9 @@ numbers the first three are shown, of two the first.
 """
 
 import json
-import shutil
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,11 +24,12 @@ from torch import Tensor
 
 from ictrl.data import Task
 from ictrl.errors import InputError
-from ictrl.files import write_atomically
+from ictrl.files import make_folder, remove, write_atomically
 from ictrl.methods.capabilities import Draws
 from ictrl.shapes import UInt8
 
 MOST = 100  # classes on a sheet
+SHEET = re.compile(r"originals\.png|after-task-\d{3,}\.png", re.ASCII)  # names of ours
 ENTRY = "ictrl"
 SHOWN = ("figures/reconstructions.png", "report.html")  # in a run folder: what the sheets are shown in
 
@@ -55,11 +57,12 @@ class SheetFolder:
         before = self.originals.read_bytes() if self.originals.exists() else b""
         shown = [self.path.parent / name for name in SHOWN]
         if before != originals and (self.path.exists() or shown[0].exists()):
-            shutil.rmtree(self.path, ignore_errors=True)
-            for path in shown:
-                path.unlink(missing_ok=True)
+            sheets = [path for path in self.path.glob("*.png") if SHEET.fullmatch(path.name)]
+            remove([*sheets, *shown])
+            with suppress(OSError):  # it holds something of the user's, or never was
+                self.path.rmdir()
         if originals:
-            self.path.mkdir(exist_ok=True)
+            make_folder(self.path)
             write_atomically(self.originals, originals)
             if done and not self.after_task(done).exists():  # begun by another run, or without pictures
                 self.write_reconstructions(learner, tasks[:done])

@@ -7,14 +7,13 @@ since: `taught.safetensors`. Who opens the run's learner gets that one, if it is
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.locks import alone
 from ictrl.experiment.run_folder import LOCK, RunFolder
-from ictrl.files import UNFINISHED, make_folder
+from ictrl.files import make_folder, remove_unfinished
 from ictrl.methods.base import load_learner
 from ictrl.methods.storage import LEARNER, TAUGHT, read_stored
 
@@ -61,15 +60,10 @@ def writing(target: Path) -> Iterator[None]:
     """Only one process at a time writes a learner; what one that was killed left behind is removed."""
     if (target.parent / "config.toml").is_file() and target.name == TAUGHT:
         with RunFolder(target.parent).locked():
-            _clear(target)
+            remove_unfinished(target.parent, target.name)
             yield
         return
     make_folder(target.parent)
     with alone(target.with_name(f".{target.name}{LOCK}"), target):
-        _clear(target)
+        remove_unfinished(target.parent, target.name)
         yield
-
-
-def _clear(target: Path) -> None:
-    for unfinished in target.parent.glob(f".{escape(target.name)}.*{UNFINISHED}"):
-        unfinished.unlink()

@@ -6,6 +6,8 @@ A run folder stands for the newest good learner in it.
 
 import hashlib
 import json
+import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ READABLE = ("1", "2")  # 1 has the settings' names of version 0.1
 LEARNER, STOPPED_TASK = "ictrl.learner", "ictrl.stopped-task"
 ALL, TO_PREDICT, TO_DRAW = "all", "predict", "predict and draw"  # what a file holds of a learner
 CHECKPOINTS = "checkpoint"  # where a run folder has its learners
+_AFTER_TASK = re.compile(r"after-task-(\d{3,})\.safetensors", re.ASCII)
 TAUGHT = "taught.safetensors"  # beside them: what a run's learner was taught since
 
 
@@ -68,8 +71,24 @@ def write_stored(path: Path, kind: str, stored: Stored) -> None:
 
 
 def learners_in(folder: Path) -> list[Path]:
-    """Learners after a task among the checkpoints of a run, newest first."""
-    return sorted(folder.glob("after-task-*.safetensors"), reverse=True)
+    """Learners after a task among the checkpoints of a run, newest first; files of any other name are not ours."""
+    return sorted((path for path in files_in(folder) if _AFTER_TASK.fullmatch(path.name)), key=task_of, reverse=True)
+
+
+def task_of(path: Path) -> int:
+    """The number of the task after which a checkpoint was written, counted from 1."""
+    found = _AFTER_TASK.fullmatch(path.name)
+    assert found, path
+    return int(found[1])
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder, none of one that is not there; a folder that cannot be read is an error."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [path for name in sorted(names) if (path := folder / name).is_file()]
 
 
 def read_learner(path: Path) -> Stored:
