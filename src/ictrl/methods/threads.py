@@ -6,7 +6,8 @@ whoever reads (predicts, draws, saves) is answered by the learner as it was, and
 whatever reason and at whatever bytecode, has nothing to undo: its copy is dropped. All that it could leave behind are
 modes of the thread, and these are put back.
 
-One thread learns at a time, and others that want to wait for their turn. The thread that learns sees its own networks
+One thread learns at a time, and others that want to wait for their turn. On a GPU, where a step may be being recorded,
+readers wait as well. The thread that learns sees its own networks
 as they are, in its progress callback. A process that was forked has a gate that is open, whoever learned in its parent.
 """
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ictrl.methods.base import Learner
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
 Some = TypeVar("Some", bound="Learner[Any]")
 
 SHARED = (
@@ -49,10 +51,14 @@ class Gate:
         """A copy of a learner has a gate of its own."""
         return Gate, ()
 
-    def reading(self, learner: Some) -> Some:
-        """The learner to read, which stays as it is now whoever learns; for the thread that learns, its copy."""
-        aside = self._aside(learner)
-        return still(learner) if aside is None else cast(Some, aside)
+    def reading(self, learner: Some, method: Callable[[Some], Result]) -> Result:
+        """Call a method on the learner as it is now, whoever learns; in the thread that learns, on its copy."""
+        if (aside := self._aside(learner)) is not None:
+            return method(cast(Some, aside))
+        if learner.device.type == "cpu":
+            return method(still(learner))
+        with self.turn:  # while a GPU records a step, nothing else may ask it for memory
+            return method(still(learner))
 
     def learning(self, learner: "Learner[Any]", method: Callable[["Learner[Any]"], Any]) -> Any:
         """Call a method on a copy of the learner, which becomes the learner if the method returns."""
@@ -102,7 +108,7 @@ def reads(method: Method) -> Method:
 
     @wraps(method)
     def reading(self: "Learner[Any]", *args: Any, **kwargs: Any) -> Any:
-        return undisturbed(lambda: method(self._gate.reading(self), *args, **kwargs))
+        return undisturbed(lambda: self._gate.reading(self, lambda learner: method(learner, *args, **kwargs)))
 
     return cast(Method, reading)
 

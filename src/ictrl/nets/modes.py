@@ -60,6 +60,7 @@ def undisturbed(computation: Callable[[], Result]) -> Result:
 
 
 def _nesting() -> int:
+    """How deep autocast is: going one deeper and back tells, and nothing else does."""
     try:
         torch.autocast_increment_nesting()
     finally:

@@ -72,7 +72,7 @@ class Captured:
         try:
             # not by `torch.cuda.graph`, which has Python look for garbage first: a tenth of a second
             try:
-                graph.capture_begin(capture_error_mode="thread_local")  # other threads may go on reading learners
+                graph.capture_begin()
                 self.step(*self.inputs)
             finally:
                 if torch.cuda.is_current_stream_capturing():

@@ -54,7 +54,9 @@ class TrainingState:
         for name, optimiser in self.optimisers.items():  # torch leaves these out
             for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
                 setattr(optimisers[name], hooks, copy.deepcopy(getattr(optimiser, hooks, OrderedDict()), memo))
-        return TrainingState(networks, optimisers, copy.deepcopy(self.generator, memo))
+        memo[id(self.generator)] = generator = torch.Generator(self.generator.device)
+        generator.set_state(self.generator.get_state())
+        return TrainingState(networks, optimisers, generator)
 
     def settle(self) -> None:
         """A task is over: of its last step nothing is needed any more."""
