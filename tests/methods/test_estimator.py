@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,11 +155,13 @@ def test_parameters_can_be_set() -> None:
         learner.set_params(depth=3)
 
 
-def test_networks_of_ones_own_cannot_begin_anew() -> None:
+def test_networks_of_ones_own_begin_anew_as_they_were_given(tmp_path: Path) -> None:
     own = Encoder(8, 1, 8, 16, torch.Generator().manual_seed(0))
-    learner: Any = ICTRL(tiny_recipe(), encoder=own).fit(*TASKS[0])  # type: ignore[call-arg, arg-type]
-    with pytest.raises(InputError, match="Expected a learner that has learned nothing, for its encoder cannot be made"):
-        learner.fit(*TASKS[1])
+    learner: Any = ICTRL(tiny_recipe(), encoder=own).learn(*TASKS[0])
+    learner.save(tmp_path / "learner")
+    expected = everything(ICTRL(tiny_recipe(), encoder=own).learn(*TASKS[1]))
+    for one in (learner, ICTRL.load(tmp_path / "learner", encoder=own)):
+        assert same(everything(one.fit(*TASKS[1])), expected)
 
 
 def test_of_two_classes_one_decision() -> None:

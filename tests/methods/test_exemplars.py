@@ -86,13 +86,13 @@ def test_exemplars_are_herded_by_the_networks_after_the_task(method: str) -> Non
 @BOTH
 def test_every_step_sees_new_images_and_exemplars(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learner, shown = exemplar_learner(method, 1), list[Tensor]()
-    train = learner.train
+    train = type(learner).train
 
-    def watched(X: Tensor, rows: Tensor, stage: StageConfig, *more: Any) -> None:
+    def watched(self: Any, X: Tensor, rows: Tensor, stage: StageConfig, *more: Any) -> None:
         shown.append(rows.bincount())
-        train(X, rows, stage, *more)
+        train(self, X, rows, stage, *more)
 
-    monkeypatch.setattr(learner, "train", watched)
+    monkeypatch.setattr(type(learner), "train", watched)
     learner.learn(*TASKS[1])
     expected = {"icarl": [[6, 6, 20, 20]], "eeil": [[6, 6, 20, 20], [6, 6, 6, 6]]}[method]
     assert [counts.tolist() for counts in shown] == expected

@@ -120,9 +120,9 @@ def test_an_encoder_of_ones_own_learns_on_too() -> None:
 
     own = Own()
     learner = Wide(recipe_of("wide", learning_on=LEARNING_ON), encoder=own).learn(*TASKS[0])
-    before = own.conv.weight.clone()
+    before = learner.reader.encoder.conv.weight.clone()
     learner.learn(*TASKS[1])
-    assert not torch.equal(before, own.conv.weight)
+    assert not torch.equal(before, learner.reader.encoder.conv.weight)
     assert learner.score(TESTS, TEST_LABELS) > 0.9
 
 

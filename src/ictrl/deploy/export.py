@@ -27,7 +27,7 @@ from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Probabilities
 from ictrl.methods.inference import load_parts, parts_of
 from ictrl.methods.storage import Stored
-from ictrl.methods.threads import rebuilt
+from ictrl.methods.threads import copied, reads
 from ictrl.recipes.tables import recipe_with
 
 INSTALL = "pip install 'ictrl[onnx]'"
@@ -41,9 +41,7 @@ def export_onnx(learner: Learner[Any], path: str | Path, class_names: Mapping[in
     from ictrl import __version__
 
     onnx = _onnx()
-    with learner._gate.reading(learner) as still:
-        still._check_learned("export_onnx")
-        plain = _plain(still)
+    plain = _plain(learner)
     network, classes = plain.recipe.method.network, plain.classes_.tolist()
     example = torch.zeros(2, network.channels, network.image_size, network.image_size, dtype=torch.uint8)
     plain.scores(example)  # so that what is computed once is not in the graph
@@ -92,15 +90,18 @@ class _Traced(nn.Module):
         return (scores, labels, scores.exp()) if self.probable else (scores, labels)
 
 
+@reads
 def _plain(learner: Learner[Any]) -> Learner[Any]:
     """A copy of the learner that predicts on the CPU in float32."""
+    learner._check_learned("export_onnx")
     settings = learner.recipe.method
     game = {"game": {"precision": "float32"}} if hasattr(settings, "game") else {}
     plain = {"precision": "float32"} if hasattr(settings, "precision") else game
     recipe = recipe_with(learner.recipe, {"method": plain})
-    twin = rebuilt(learner, len(learner.labels), device=torch.device("cpu"), recipe=recipe)
-    if twin is None:
-        raise InputError(f"Expected a learner whose networks can be built again but got {learner}.")
+    twin = copied(learner)
+    twin.device, twin.recipe, twin.labels = torch.device("cpu"), recipe, []
+    twin._state = twin.build(torch.Generator().manual_seed(learner.seed))
+    twin.resize(len(learner.labels))
     parts, tensors = parts_of(learner, inference_only=True, decoder=False)
     on_cpu = {name: tensor.cpu() for name, tensor in tensors.items()}
     load_parts(twin, Stored(recipe, learner.seed, learner.labels, "cpu", on_cpu, parts=parts))

@@ -100,19 +100,18 @@ class AdaGauss(HeadlessLearner):
         settings, d, classes = self.settings, self.settings.network.feature_dim, len(y.unique())
         # follows from the state at the task's beginning, so that a stopped task finds the same again
         self._before = frozen_copy(self.encoder) if self.labels else None
-        try:
-            if self._before is None:
-                stage: StageConfig = settings.first
-                self.begin_head(classes * ROTATIONS if settings.rotations else classes)
-            else:
-                stage = settings.later
-                self.begin_head(classes, projector=mlp(d, settings.hidden * d, d, self._state.generator))
-            self.train(X, self.rows_of(y), stage, hooks)
-            self.throw_head_away()
-            views = [X, X.flip(-1)] if stage.augmentation.mirror else [X]
-            return self._remembered(views, y.repeat(len(views)))
-        finally:
-            self._before = None
+        if self._before is None:
+            stage: StageConfig = settings.first
+            self.begin_head(classes * ROTATIONS if settings.rotations else classes)
+        else:
+            stage = settings.later
+            self.begin_head(classes, projector=mlp(d, settings.hidden * d, d, self._state.generator))
+        self.train(X, self.rows_of(y), stage, hooks)
+        self.throw_head_away()
+        views = [X, X.flip(-1)] if stage.augmentation.mirror else [X]
+        found = self._remembered(views, y.repeat(len(views)))
+        self._before = None
+        return found
 
     def _remembered(self, views: list[Tensor], y: Int[Tensor, " n"]) -> dict[str, Tensor]:
         """The Gaussians of old classes, moved, and those of the new ones."""

@@ -36,7 +36,7 @@ from ictrl.methods.narration import narrated
 from ictrl.methods.skeleton import check_answers, check_size
 from ictrl.methods.stopping import stopped_task
 from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
-from ictrl.methods.threads import Gate, reads
+from ictrl.methods.threads import Gate, learns, reads
 from ictrl.nets.wrappers import parameter_count
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import EpochReport, Progress, TaskHooks
@@ -137,6 +137,7 @@ class Learner(Estimator, ABC, Generic[Kept]):
 
     # what it gets
 
+    @reads
     def __repr__(self) -> str:
         about = f"{len(self.labels)} classes, {self.parameter_count} parameters, {self.device}"
         return f"{type(self).__name__}({self.recipe.name!r}, {about})"
@@ -147,22 +148,26 @@ class Learner(Estimator, ABC, Generic[Kept]):
         return self.recipe.method
 
     @property
+    @reads
     def classes_(self) -> NDArray[Any]:
         """Labels learned so far: numbers ascending, names in the order of learning (of one task by the alphabet)."""
         numbers = sorted(self.labels)
         return np.array([self.class_names[n] for n in numbers] if self._by_name else np.array(numbers, np.int64))
 
     @property
+    @reads
     def kept_bytes(self) -> int:
         """Everything that is kept besides the networks' weights, labels and images included."""
         kept = sum(tensor.numel() * tensor.element_size() for tensor in self.kept_tensors().values())
         return kept + LABEL_BYTES * len(self.labels)
 
     @property
+    @reads
     def parameter_count(self) -> int:
         """Trainable numbers in the networks."""
         return parameter_count(*self._state.networks.values())
 
+    @learns
     def learn(
         self,
         images: Any,
@@ -180,15 +185,14 @@ class Learner(Estimator, ABC, Generic[Kept]):
         on from there exactly as it would have. `profiler` is told where the time goes; `verbose` prints some lines.
         """
         check_can_learn(self, "learn")
-        with self._gate.learning(self):
-            X, y, new_names = self._labelled(images, labels)
-            check_new_classes(y, self.labels, {**self.class_names, **new_names})
-            stopped = stopped_task(self, Path(resume)) if resume is not None else None
-            if verbose:
-                progress = narrated(len(y.unique()), len(X), progress)
-            kept = self.learn_task(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
-            self.kept, self.labels = kept, [*self.labels, *y.unique().tolist()]
-            self.class_names, self._by_name = {**self.class_names, **new_names}, bool(new_names)
+        X, y, new_names = self._labelled(images, labels)
+        check_new_classes(y, self.labels, {**self.class_names, **new_names})
+        stopped = stopped_task(self, Path(resume)) if resume is not None else None
+        if verbose:
+            progress = narrated(len(y.unique()), len(X), progress)
+        self.kept = self.learn_task(X, y.to(self.device), TaskHooks(progress, stopped, profiler))
+        self.labels = [*self.labels, *y.unique().tolist()]
+        self.class_names, self._by_name = {**self.class_names, **new_names}, bool(new_names)
         return self
 
     @reads
@@ -245,12 +249,16 @@ class Learner(Estimator, ABC, Generic[Kept]):
                 f"Expected a learner of the method {cls.settings_type.name} but {path} holds one of "
                 f"{stored.recipe.method.name}: ictrl.load_learner reads any."
             )
-        with without_optimisers(stored.parts != ALL):
+
+        def read() -> Any:
             if not networks:  # those of one's own are as large as they are
                 empty = partial(cls, recipe or stored.recipe, seed=stored.seed, device="meta")
                 check_size(empty, stored, path, cls.misfit)
             learner = cls(recipe or stored.recipe, seed=stored.seed, device=device, **networks)
             learner.load_stored(stored, path)
+            return learner
+
+        learner = read() if stored.parts == ALL else without_optimisers(read)
         check_answers(learner, path)
         return learner
 

@@ -96,6 +96,7 @@ class DrawingLearner(ForgettingLearner[Kept]):
     def memory(self) -> Memory:
         """What is kept of every class to draw from: moments, by label, in the order of learning."""
 
+    @reads
     def recall(self, label: int | str) -> ClassMemory:
         """What is kept of one class."""
         check_can_draw(self, "recall")
@@ -225,6 +226,7 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
         """What each of `classes_` does not explain of each image: (n, classes); the smallest is the class predicted."""
         return like(-self._scored(images, "residuals"), images)
 
+    @reads
     def views(self, images: Any) -> Float[Tensor, "views n d"]:
         """The features by which images are classified: their own and, if the recipe says so, their mirror images'."""
         return self._views(self._checked(images))

@@ -78,6 +78,7 @@ class Average(nn.Module):
         super().__init__()
         self.encoder, self.head = frozen_copy(encoder), frozen_copy(head)
         self.register_buffer("steps", torch.zeros((), device=next(encoder.parameters()).device))
+        self.eval()
 
     def grown(self, head: nn.Module) -> "Average":
         """With a head as large as this one: the rows it has, and the other head's for the new classes."""

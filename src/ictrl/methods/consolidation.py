@@ -71,13 +71,12 @@ class ConsolidationLearner(SupervisedLearner[Held | None]):
         self.resize(len(self.labels) + len(y.unique()))
         if self.kept is not None:
             self._held = Held(*(grown(part, shapes, self.shapes()) for part in self.kept))
-        try:
-            start, working = self.weights().detach(), self.working()
-            self.train(X, rows, self.settings.stage, hooks, working)
-            before = None if self._held is None else self._held.importance
-            return Held(self.importance(X, before, start, working), self.weights().detach())
-        finally:
-            self._held = None
+        start, working = self.weights().detach(), self.working()
+        self.train(X, rows, self.settings.stage, hooks, working)
+        before = None if self._held is None else self._held.importance
+        found = Held(self.importance(X, before, start, working), self.weights().detach())
+        self._held = None
+        return found
 
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:
         terms = {"cross_entropy": cross_entropy(self.logits(seen.X), seen.rows)}

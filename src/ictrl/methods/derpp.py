@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -53,8 +52,9 @@ class DERPP(RehearsalLearner):
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:
         settings, augmentation = self.settings, self.settings.stage.augmentation
         # three passes, as the authors have them: BatchNorm sees new and old images apart
-        self._logits = self.logits(seen.X)
-        terms = {"cross_entropy": cross_entropy(self._logits, seen.rows)}
+        logits = self.logits(seen.X)
+        self._logits = logits.detach()
+        terms = {"cross_entropy": cross_entropy(logits, seen.rows)}
         if settings.alpha:
             old = self.replayed(working)
             assert old.logits is not None
@@ -71,5 +71,5 @@ class DERPP(RehearsalLearner):
     def after_step(self, seen: Seen, working: Mapping[str, nn.Module]) -> None:
         buffer = working["buffer"]
         assert isinstance(buffer, ReservoirBuffer)
-        with torch.no_grad():  # the logits of before the step, as the authors have it
-            buffer.add(seen.pixels, seen.rows, self._state.generator, self._logits)
+        # the logits of before the step, as the authors have it
+        buffer.add(seen.pixels, seen.rows, self._state.generator, self._logits)

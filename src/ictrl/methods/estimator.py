@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
-from torch import nn
 
 from ictrl.errors import InputError
 from ictrl.methods.inputs import Images, like
-from ictrl.methods.threads import reads
+from ictrl.methods.threads import Gate, reads
 
 
 class Estimator:
@@ -22,6 +21,7 @@ class Estimator:
 
     labels: list[int]
     _given: dict[str, Any]
+    _gate: Gate
     learn: Callable[..., Any]
     class_scores: Callable[..., Any]
     _scored: Callable[..., Any]
@@ -48,7 +48,9 @@ class Estimator:
                 raise InputError(f"Expected one of the parameters {', '.join(known)} but got {name!r}.")
         if params:
             anew = type(self)(**{**known, **params})  # refuses what cannot be
-            self.__dict__.update({"_given": anew._given} if self.labels else vars(anew))
+            with self._gate.turn:
+                changed = {"_given": anew._given} if self.labels else {**vars(anew), "_gate": self._gate}
+                self.__dict__ = {**vars(self), **changed}
         return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -61,7 +63,8 @@ class Estimator:
             )
         fresh = type(self)(**params)
         fresh.learn(X, y)
-        self.__dict__.update(vars(fresh))  # only now: a task that fails leaves the learner as it was
+        with self._gate.turn:  # only now: a task that fails leaves the learner as it was
+            self.__dict__ = {**vars(self), **vars(fresh), "_gate": self._gate}
         return self
 
     def partial_fit(self, images: Any, labels: Any = None, classes: Any = None) -> Self:

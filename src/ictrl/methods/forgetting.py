@@ -11,6 +11,7 @@ from ictrl.errors import InputError
 from ictrl.methods.base import Kept, Learner
 from ictrl.methods.inference import check_can_learn
 from ictrl.methods.labels import listed, number_of
+from ictrl.methods.threads import learns
 
 IN_THE_WEIGHTS = "what the class has taught the networks: their weights are as they were"
 IN_THE_FIRST_WEIGHTS = (
@@ -43,6 +44,7 @@ class ForgettingLearner(Learner[Kept]):
 
     # what it gets
 
+    @learns
     def forget(self, label: int | str) -> Self:
         """Take a class out of memory; it is never predicted again, and may be learned anew.
 
@@ -54,9 +56,8 @@ class ForgettingLearner(Learner[Kept]):
             known = f"learned are {listed(sorted(self.labels))}" if self.labels else "nothing is learned"
             raise InputError(f"Expected a class that was learned but got {number}; {known}.")
         row, others = self.labels.index(number), [other for other in self.labels if other != number]
-        with self._gate.learning(self):
-            kept = self.kept_without(row) if others else self.kept_from([], {})
-            self.drop_row(row)
-            self.kept, self.labels = kept, others
-            self.class_names = {other: name for other, name in self.class_names.items() if other != number}
+        kept = self.kept_without(row) if others else self.kept_from([], {})
+        self.drop_row(row)
+        self.kept, self.labels = kept, others
+        self.class_names = {other: name for other, name in self.class_names.items() if other != number}
         return self

@@ -26,6 +26,7 @@ from ictrl.memory.store import Memory, merged
 from ictrl.methods.closed_loop import ClosedLoopLearner
 from ictrl.methods.inference import check_can_learn
 from ictrl.methods.labels import number_of
+from ictrl.methods.threads import learns
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import Progress, TaskHooks
 from ictrl.training.task import CHUNK
@@ -69,6 +70,7 @@ class ICTRL(ClosedLoopLearner):
         moved, Z = self._play_and_follow(X, y, self.memory, settings.later, hooks)
         return moved.with_classes(self.formed(Z, y))
 
+    @learns
     def review(
         self,
         images: Any,
@@ -108,12 +110,11 @@ class ICTRL(ClosedLoopLearner):
         stage = review_stage(self.settings.later, epochs, distillation)
         # a class that is learned again has no second place among the old ones, from which it would be pushed away
         others = Memory({other: kept for other, kept in self.memory.items() if other != again})
-        with self._gate.learning(self):
-            y = torch.full((len(X),), again, device=self.device)
-            moved, Z = self._play_and_follow(X, y, others or self.memory, stage, TaskHooks(progress))
-            formed = self.formed(Z, y)[again]
-            relearned = merged(moved[again], formed, self._state.generator) if merge else formed
-            self.kept = moved.with_classes({again: relearned})
+        y = torch.full((len(X),), again, device=self.device)
+        moved, Z = self._play_and_follow(X, y, others or self.memory, stage, TaskHooks(progress))
+        formed = self.formed(Z, y)[again]
+        relearned = merged(moved[again], formed, self._state.generator) if merge else formed
+        self.kept = moved.with_classes({again: relearned})
         return Review(self.class_names[again] if self._by_name else again, seen, None)
 
     def _play_and_follow(

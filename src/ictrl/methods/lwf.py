@@ -60,11 +60,9 @@ class LwF(SupervisedLearner[None]):
         rows = self.rows_of(y)
         # follows from the state at the task's beginning, so that a stopped task finds the same again
         self._before = (frozen_copy(self.encoder), frozen_copy(self.head)) if self.labels else None
-        try:
-            self.resize(len(self.labels) + len(y.unique()))
-            self.train(X, rows, settings.stage, hooks)
-        finally:
-            self._before = None
+        self.resize(len(self.labels) + len(y.unique()))
+        self.train(X, rows, settings.stage, hooks)
+        self._before = None
 
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:
         logits = self.logits(seen.X)

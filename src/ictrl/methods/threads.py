@@ -1,79 +1,106 @@
-"""One learner, several threads: many may read it at once, one learns, and nobody sees half a task.
+"""One learner, several threads; and a task that succeeds or leaves no trace, wherever it is interrupted.
 
-Reading is to predict, to draw, to save. Who reads while another thread learns is answered by the learner as it was
-before that task: a copy of it, made when the first such reader comes, from the state that is put back if the task
-fails. On a GPU, where a step may be being recorded, a reader waits for the end of the task instead; so it does where
-no copy can be made. A thread that wants to learn while another does waits for its turn. The thread that learns sees its
-own networks as they are, in its progress callback.
+Learning never touches the learner that others see. It goes on *aside*: in a copy with networks, optimisers and random
+numbers of its own, which takes the learner's place in a single assignment once everything has succeeded. Until then
+whoever reads (predicts, draws, saves) is answered by the learner as it was, and needs no lock. A task that fails, for
+whatever reason and at whatever bytecode, has nothing to undo: its copy is dropped. All that it could leave behind are
+modes of the thread, and these are put back.
+
+One thread learns at a time, and others that want to wait for their turn. On a GPU, where a step may be being recorded,
+readers wait as well. The thread that learns sees its own networks
+as they are, in its progress callback. A process that was forked has a gate that is open, whoever learned in its parent.
 """
 
-import copy
+import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakSet
 
-import torch
+from ictrl.errors import InputError
+from ictrl.nets.families import copy_of
+from ictrl.nets.modes import undisturbed
 
 if TYPE_CHECKING:
     from ictrl.methods.base import Learner
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
+Some = TypeVar("Some", bound="Learner[Any]")
+
+SHARED = (
+    *("recipe", "device", "kept", "labels", "class_names"),
+    *("_gate", "_given", "_own_encoder", "_own_networks", "_classifier", "_display_generator"),
+)
+"""Attributes that learning replaces and never changes in place: a learner's copy has the same."""
+
+_gates: "WeakSet[Gate]" = WeakSet()
 
 
 class Gate:
-    """Lets readers and one who learns at a time to a learner."""
+    """Lets one thread at a time learn."""
 
     def __init__(self) -> None:
-        self._turn, self._changed = threading.RLock(), threading.Condition()
-        self._readers = 0
-        self._who: int | None = None  # thread that learns
-        self._before: Callable[[], Learner[Any] | None] = lambda: None
+        self.turn = threading.RLock()
+        # who learns, and its copy; means nothing where the turn is not taken
+        self._going_on: tuple[Learner[Any], Learner[Any]] | None = None
+        _gates.add(self)
 
     def __reduce__(self) -> tuple[type["Gate"], tuple[()]]:
         """A copy of a learner has a gate of its own."""
         return Gate, ()
 
-    @contextmanager
-    def reading(self, learner: "Learner[Any]") -> Iterator["Learner[Any]"]:
-        """The learner to read: the one given, or while another thread learns, a copy of it as it was before."""
-        with self._changed:
-            while self._who not in (None, threading.get_ident()):
-                if (before := self._before()) is not None:
-                    break
-                self._changed.wait()
-            else:
-                before = None
-                self._readers += 1
-        if before is not None:
-            yield before
-            return
-        try:
-            yield learner
-        finally:
-            with self._changed:
-                self._readers -= 1
-                self._changed.notify_all()
+    def reading(self, learner: Some, method: Callable[[Some], Result]) -> Result:
+        """Call a method on the learner as it is now, whoever learns; in the thread that learns, on its copy."""
+        if (aside := self._aside(learner)) is not None:
+            return method(cast(Some, aside))
+        if learner.device.type == "cpu":
+            return method(still(learner))
+        with self.turn:  # while a GPU records a step, nothing else may ask it for memory
+            return method(still(learner))
 
-    @contextmanager
-    def learning(self, learner: "Learner[Any]") -> Iterator[None]:
-        """Networks and optimisers as they were, if anything goes wrong; what is kept is changed last."""
-        with self._turn:
-            state, before = learner._state, learner._state.copy()
+    def learning(self, learner: "Learner[Any]", method: Callable[["Learner[Any]"], Any]) -> Any:
+        """Call a method on a copy of the learner, which becomes the learner if the method returns."""
+        if self._aside(learner) is not None:
+            raise InputError(
+                "Expected one task at a time but this learner is learning: begin the next once learn has returned."
+            )
+        with self.turn:  # taken and given back within one bytecode each
+            outer, before = self._going_on, vars(learner).copy()
             try:
-                with self._changed:
-                    self._who, self._before = threading.get_ident(), _once_copied(learner, before)
-                    self._changed.wait_for(lambda: not self._readers)  # new ones already read the copy
-                yield
-            except BaseException:  # Ctrl-C too: half a task, its drift unaccounted for, is worth less than none
-                learner._state = state
-                state.restore(before)
-                raise
+                aside = copied(learner)
+                self._going_on = learner, aside
+                found = method(aside)
+                aside._state.settle()
+                # what others have set meanwhile is theirs
+                meanwhile = {name: value for name, value in vars(learner).items() if before.get(name) is not value}
+                learner.__dict__ = {**vars(aside), **meanwhile}  # all of the task, or nothing
             finally:
-                with self._changed:
-                    self._who, self._before = None, lambda: None
-                    self._changed.notify_all()
+                self._going_on = outer
+        return learner if found is aside else found
+
+    def _aside(self, learner: "Learner[Any]") -> "Learner[Any] | None":
+        """The copy in which this very thread teaches this learner."""
+        going_on = self._going_on if self._is_mine() else None
+        return going_on[1] if going_on is not None and going_on[0] is learner else None
+
+    def _is_mine(self) -> bool:
+        return bool(self.turn._is_owned())  # type: ignore[attr-defined]
+
+    def forked(self) -> None:
+        """Open, unless it is the thread that learns that has forked: no other one lives on in the new process."""
+        if not self._is_mine():
+            self.turn, self._going_on = threading.RLock(), None
+
+
+def _all_forked() -> None:
+    for gate in _gates:
+        gate.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_all_forked)
 
 
 def reads(method: Method) -> Method:
@@ -81,40 +108,32 @@ def reads(method: Method) -> Method:
 
     @wraps(method)
     def reading(self: "Learner[Any]", *args: Any, **kwargs: Any) -> Any:
-        with self._gate.reading(self) as learner:
-            return method(learner, *args, **kwargs)
+        return undisturbed(lambda: self._gate.reading(self, lambda learner: method(learner, *args, **kwargs)))
 
     return cast(Method, reading)
 
 
-def _once_copied(learner: "Learner[Any]", before: list[Any]) -> Callable[[], "Learner[Any] | None"]:
-    """A function that gives the learner as it is now, whatever happens to it afterwards; None where it cannot."""
-    kept, labels, found = learner.kept, learner.labels, list["Learner[Any] | None"]()
+def learns(method: Method) -> Method:
+    """Of a learner's method: it changes the learner, and succeeds or leaves it as it was."""
 
-    def copied() -> "Learner[Any] | None":
-        if not found:
-            found.append(_copy(learner, before, kept, labels) if learner.device.type == "cpu" else None)
-        return found[0]
+    @wraps(method)
+    def learning(self: "Learner[Any]", *args: Any, **kwargs: Any) -> Any:
+        return undisturbed(lambda: self._gate.learning(self, lambda aside: method(aside, *args, **kwargs)))
 
-    return copied
+    return cast(Method, learning)
 
 
-def _copy(learner: "Learner[Any]", before: list[Any], kept: Any, labels: list[int]) -> "Learner[Any] | None":
-    if (twin := rebuilt(learner, len(labels))) is not None:
-        twin._state.restore(before)
-        twin.kept, twin.labels = kept, labels
+def still(learner: Some) -> Some:
+    """The learner as it is now, and stays: its attributes are those of this moment, and none is changed in place."""
+    seen = object.__new__(type(learner))
+    seen.__dict__ = vars(learner)
+    return seen
+
+
+def copied(learner: Some) -> Some:
+    """A learner that shares with this one what is never changed in place, and has copies of all else."""
+    attributes, twin = vars(learner).copy(), object.__new__(type(learner))
+    memo: dict[int, Any] = {id(attributes[name]): attributes[name] for name in SHARED if name in attributes}
+    memo[id(learner)] = twin
+    twin.__dict__ = {name: copy_of(value, f"the learner's {name}", memo) for name, value in attributes.items()}
     return twin
-
-
-def rebuilt(learner: "Learner[Any]", classes: int, **changes: Any) -> "Learner[Any] | None":
-    """A learner with new networks for so many classes, and other attributes; None if they are the very same ones."""
-    twin = copy.copy(learner)
-    twin._gate, twin.labels = Gate(), []
-    own = {name: copy.deepcopy(value) for name, value in vars(learner).items() if name.startswith("_own")}
-    for name, value in {**own, **changes}.items():  # networks that were given to the learner are its own
-        setattr(twin, name, value)
-    twin._state = twin.build(torch.Generator().manual_seed(learner.seed))
-    twin.resize(classes)
-    used = {id(weight) for network in learner._state.networks.values() for weight in network.parameters()}
-    shared = any(id(weight) in used for network in twin._state.networks.values() for weight in network.parameters())
-    return None if shared else twin

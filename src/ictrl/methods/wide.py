@@ -14,7 +14,6 @@ what CIFAR and MNIST want, whose first tasks have thousands of images.
 """
 
 from abc import abstractmethod
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -31,7 +30,7 @@ from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, IN_THE_WEIGHTS, POOLE
 from ictrl.methods.inputs import Images, like, seeded
 from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
-from ictrl.nets.families import encoder_of
+from ictrl.nets.families import copy_of, encoder_of
 from ictrl.nets.wrappers import check_backbone, precision_of
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import ROTATIONS
@@ -79,6 +78,7 @@ class WideLearner(ForgettingLearner[Kept]):
     def own_encoder(self) -> nn.Module | None:
         """The encoder that was given, if one was."""
 
+    @reads
     def wide_features(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n D"]:
         """φ(x) of images under the encoder, on the learner's device."""
         return self.reader.features(X, self.wide_memory)
@@ -95,6 +95,7 @@ class WideLearner(ForgettingLearner[Kept]):
         """
         return like(self._scored(images, "predict_proba").exp(), images)
 
+    @reads
     def temperature(self) -> float:
         """What scores were divided by, so that probabilities are neither too sure nor too careful."""
         return self.wide_memory.calibration.temperature
@@ -118,6 +119,7 @@ class WideLearner(ForgettingLearner[Kept]):
         """Whether the encoder learns on after the first task."""
         return False
 
+    @reads
     def class_distances(self) -> Float[Tensor, "k k"]:
         """Between the means of classes, labels ascending, in the measure of the covariance of all."""
         self._check_learned("class_distances")
@@ -169,7 +171,7 @@ class Wide(WideLearner[WideMemory]):
     def build(self, initial: torch.Generator) -> TrainingState:
         network = self.recipe.method.network
         shape = network.channels, network.image_size, network.image_size
-        encoder = (self._own_encoder or encoder_of(network, initial)).to(self.device).eval()
+        encoder = (copy_of(self._own_encoder) or encoder_of(network, initial)).to(self.device).eval()
         if self._own_encoder is not None:
             check_backbone("encoder", encoder, torch.zeros(2, *shape, device=self.device), (2, network.feature_dim))
         self._precision = precision_of(self.settings.precision, self.device)
@@ -211,8 +213,7 @@ class Wide(WideLearner[WideMemory]):
 class _Remembering(Wide):
     @classmethod
     def of(cls, learner: WideLearner[Any], recipe: Recipe) -> "_Remembering":
-        own: Any = learner.own_encoder
-        copy = cls(recipe, seed=learner.seed, device=learner.device, encoder=own and deepcopy(own))
+        copy = cls(recipe, seed=learner.seed, device=learner.device, encoder=learner.own_encoder)
         copy.reader.encoder.load_state_dict(learner.reader.encoder.state_dict())
         return copy
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +85,10 @@ class WideReader:
         self.device = next(encoder.parameters()).device
         self._classifier: tuple[WideMemory, WideClassifier, float] | None = None
         self._check(shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy makes its classifier anew."""
+        return {**vars(self), "_classifier": None}
 
     def stages(self, X: UInt8[Tensor, "n c h w"]) -> list[Float[Tensor, "n _ _ _"]]:
         """Each stage of each image, pooled; the mean over the views that the recipe asks for."""

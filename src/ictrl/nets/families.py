@@ -1,9 +1,13 @@
 """The networks that recipes choose from: encoders by name, and the decoder that goes with them."""
 
+import copy
+from typing import Any, TypeVar
+
 import torch
 from torch import nn
 
 from ictrl.config import NetworkConfig
+from ictrl.errors import InputError
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.layers import initialise_uniformly
 from ictrl.nets.resnet import ResNet
@@ -15,6 +19,20 @@ ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18]] = {
     "resnet": ResNet,
     "resnet18": ResNet18,
 }
+
+
+Given = TypeVar("Given")
+
+
+def copy_of(given: Given, what: str = "a network", shared: dict[int, Any] | None = None) -> Given:
+    """A copy that shares nothing but what is named here by its id, so that the other one stays as it is."""
+    try:
+        return copy.deepcopy(given, shared)
+    except torch.OutOfMemoryError:
+        raise
+    except (TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"Expected {what} to be something that copy.deepcopy can copy but got: {reason}") from None
 
 
 def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None) -> nn.Module:
@@ -29,9 +47,9 @@ def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None)
 def backbones(
     network: NetworkConfig, own: tuple[nn.Module | None, nn.Module | None], generator: torch.Generator
 ) -> tuple[nn.Module, nn.Module]:
-    """Encoder and decoder: one's own where there are any, which are checked, and otherwise new ones."""
+    """Encoder and decoder: copies of one's own where there are any, which are checked, and otherwise new ones."""
     size, channels, d = network.image_size, network.channels, network.feature_dim
-    own_encoder, own_decoder = own
+    own_encoder, own_decoder = map(copy_of, own)
     encoder = own_encoder or encoder_of(network, generator)
     width = network.width if network.decoder_width is None else network.decoder_width
     decoder = own_decoder or Decoder(size, channels, width, d, generator=generator)

@@ -4,6 +4,7 @@ A network has a 4×4 layer next to the image, some that halve or double the side
 what its line of PyTorch says; on a GPU a few of them are done by faster kernels, which compute the same.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from ictrl import kernels
 from ictrl.shapes import Float
 
 LEAK = 0.2  # slope of the encoder's LeakyReLU, from the paper
-_switches, _within, _before = threading.Lock(), list[bool](), list[bool]()  # of `exact_float32`
+cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+# of `exact_float32`: what is within and in which thread, and the switches as they were
+_switches, _within, _before = threading.Lock(), dict[object, int](), list[bool]()
 
 
 class Convolution(nn.Conv2d):
@@ -130,21 +133,50 @@ def initialise_uniformly(network: nn.Module, generator: torch.Generator | None) 
 def exact_float32() -> Iterator[None]:
     """float32 means float32: a GPU's convolutions and products do not shorten it to TF32. Restored afterwards.
 
-    The switches are the whole process's: of several threads that are within, the first turns them and the last back.
+    The switches are the whole process's: of all that are within, the first turns them and the last back.
     """
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    with _switches:
-        if not _within:
-            _before[:] = cudnn.allow_tf32, matmul.allow_tf32
-            cudnn.allow_tf32 = matmul.allow_tf32 = False
-        _within.append(True)
+    me = object()
     try:
+        with _switches:
+            if not _within:
+                _before[:] = cudnn.allow_tf32, matmul.allow_tf32
+            _within[me] = threading.get_ident()
+            cudnn.allow_tf32 = matmul.allow_tf32 = False
         yield
     finally:
-        with _switches:
-            _within.pop()
-            if not _within:
-                cudnn.allow_tf32, matmul.allow_tf32 = _before
+        _leave(me)
+
+
+def _leave(one: object) -> None:
+    """May be repeated, if it was interrupted."""
+    with _switches:
+        if list(_within) == [one]:
+            cudnn.allow_tf32, matmul.allow_tf32 = _before
+        _within.pop(one, None)
+
+
+def exactly_within() -> frozenset[object]:
+    """What is within `exact_float32` in this thread."""
+    return frozenset(one for one, thread in list(_within.items()) if thread == threading.get_ident())
+
+
+def no_longer_exact(but: frozenset[object]) -> None:
+    """Of this thread only these are still within: others were interrupted before they could leave."""
+    for one in exactly_within() - but:
+        _leave(one)
+
+
+def _forked() -> None:
+    """In a new process there is one thread."""
+    global _switches
+    _switches = threading.Lock()
+    for one, thread in list(_within.items()):
+        if thread != threading.get_ident():
+            _leave(one)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:

@@ -71,11 +71,12 @@ class Captured:
         torch.cuda.empty_cache()
         try:
             # not by `torch.cuda.graph`, which has Python look for garbage first: a tenth of a second
-            graph.capture_begin()
             try:
+                graph.capture_begin()
                 self.step(*self.inputs)
             finally:
-                graph.capture_end()
+                if torch.cuda.is_current_stream_capturing():
+                    graph.capture_end()
         except RuntimeError as error:
             logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
             self.plain_calls = -1
@@ -91,6 +92,8 @@ def side_stream(device: torch.device) -> Iterator[None]:
         return
     outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
     inner.wait_stream(outer)
-    with torch.cuda.stream(inner):
-        yield
-    outer.wait_stream(inner)
+    try:
+        with torch.cuda.stream(inner):
+            yield
+    finally:
+        outer.wait_stream(inner)

@@ -1,15 +1,17 @@
 """The two players: encoder and decoder, each with its optimiser."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,11 @@ class NoOptimiser:
 _idle: ContextVar[bool] = ContextVar("idle", default=False)
 
 
-@contextmanager
-def without_optimisers(without: bool) -> Iterator[None]:
-    """Within it, networks are made without optimisers."""
-    before = _idle.set(without)
-    try:
-        yield
-    finally:
-        _idle.reset(before)
+def without_optimisers(make: Callable[[], Made]) -> Made:
+    """Networks made without their optimisers."""
+    context = copy_context()
+    context.run(_idle.set, True)
+    return context.run(make)
 
 
 def adam(
@@ -85,8 +84,11 @@ def sgd(network: nn.Module, learning_rate: float, momentum: float = 0.0, weight_
 @contextmanager
 def untrained(network: nn.Module) -> Iterator[None]:
     """Within it, gradients pass through the network and leave nothing behind."""
-    network.requires_grad_(False)
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     try:
+        for parameter in trained:
+            parameter.requires_grad_(False)
         yield
     finally:
-        network.requires_grad_(True)
+        for parameter in trained:
+            parameter.requires_grad_(True)

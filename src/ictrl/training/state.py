@@ -1,10 +1,11 @@
 """Everything that learning changes while a task goes on, as named tensors: what exact resume needs.
 
-A method says once which networks, optimisers and generator it learns with. From then on its state can be copied and put
-back (a task that fails leaves no trace), written to a file and read again.
+A method says once which networks, optimisers and generator it learns with. From then on its state can be copied (a task
+is learned in a copy, and one that fails leaves no trace), written to a file and read again.
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,22 +48,20 @@ class TrainingState:
         if same_device:
             self.generator.set_state(tensors["generator"])
 
-    @property
-    def _parts(self) -> list[nn.Module | torch.optim.Optimizer]:
-        return [*self.networks.values(), *self.optimisers.values()]
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TrainingState":
+        """A state of its own, in no task: its optimisers move its networks, with the hooks that they had."""
+        networks, optimisers = copy.deepcopy(dict(self.networks), memo), copy.deepcopy(dict(self.optimisers), memo)
+        for name, optimiser in self.optimisers.items():  # torch leaves these out
+            for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+                setattr(optimisers[name], hooks, copy.deepcopy(getattr(optimiser, hooks, OrderedDict()), memo))
+        memo[id(self.generator)] = generator = torch.Generator(self.generator.device)
+        generator.set_state(self.generator.get_state())
+        return TrainingState(networks, optimisers, generator)
 
-    def copy(self) -> list[Any]:
-        """To be put back by `restore`."""
-        return [*(copy.deepcopy(part.state_dict()) for part in self._parts), self.generator.get_state()]
-
-    def restore(self, copied: list[Any]) -> None:
-        """Everything as it was when it was copied, networks out of training mode, no task in progress."""
-        for part, state in zip(self._parts, copied):
-            part.load_state_dict(copy.deepcopy(state))  # an optimiser would go on with the very tensors it is given
+    def settle(self) -> None:
+        """A task is over: of its last step nothing is needed any more."""
         for network in self.networks.values():
-            network.eval()
-        self.ema = None
-        self.generator.set_state(copied[-1])
+            network.zero_grad(set_to_none=True)
 
 
 def group(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
