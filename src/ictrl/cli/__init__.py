@@ -29,6 +29,7 @@ from ictrl.cli import (
     report,
     review,
     run,
+    serve,
     study,
     teach,
 )
@@ -50,7 +51,7 @@ RunCommands = (
 UseCommands = predict.PredictCommand | export.ExportCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
 LongCommands = review.ReviewCommand | compare.CompareCommand | study.StudyCommand | fidelity.FidelityCommand
-TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand
+TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand | serve.ServeCommand
 Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCommands | DataCommands
 
 
@@ -154,6 +155,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("teach", teach.TeachCommand, teach.TEACH_HELP),
         subcommand("classes", classes.ClassesCommand, classes.CLASSES_HELP),
         subcommand("forget", forget.ForgetCommand, forget.FORGET_HELP),
+        subcommand("serve", serve.ServeCommand, serve.SERVE_HELP),
         subcommand("sample", draw.SampleCommand, draw.SAMPLE_HELP),
         subcommand("walk", draw.WalkCommand, draw.WALK_HELP),
         subcommand("reconstruct", draw.ReconstructCommand, draw.RECONSTRUCT_HELP),
