@@ -22,7 +22,7 @@ async function open() {
   keepWatch();
   try {
     await refresh();
-    await teachingAtStart();
+    teachingAtStart();
   } catch (error) {
     if (learner() === null) return waitForServer(error);
     complain(error);

@@ -3,17 +3,18 @@
 // Who begins it follows the events of the answer. After a reload, in another tab, or where the connection broke, the
 // service is asked how far it is instead: teaching goes on without anybody listening.
 
-import { ask, askJson, Unreachable } from "./api.js";
+import { ask, askJson } from "./api.js";
 import { isLost, onBack } from "./connection.js";
 import { learner, onTeachingElsewhere, refresh } from "./learner.js";
-import { form } from "./multipart.js";
 import { reduced } from "./reduce.js";
+import { complain } from "./say.js";
 import { events } from "./stream.js";
 
 const LOOK = 700; // milliseconds between questions
 const KEY = "ictrl-taught-from";
 let state = { phase: "idle" };
 let following = false;
+let sending = null; // what ends an upload
 const listeners = new Set();
 
 export const teaching = () => state;
@@ -30,49 +31,60 @@ function become(next) {
 }
 
 /** Look away from what came of the last one. */
-export const dismiss = () => become({ phase: "idle" });
+export function dismiss() {
+  store(null);
+  become({ phase: "idle" });
+}
 
-/** Pick up what goes on already. */
-export async function teachingAtStart() {
-  onTeachingElsewhere(() => follow());
-  onBack(() => follow());
-  await follow();
+/** Pick up what goes on already, now and whenever somebody else begins. */
+export function teachingAtStart() {
+  onTeachingElsewhere(follow);
+  onBack(follow);
+  follow();
 }
 
 /** Teach: a map from names to files. Throws where the service refuses it before it learns anything. */
 export async function teach(classes, heldOut) {
   const counts = Object.fromEntries([...classes].map(([name, files]) => [name, files.length]));
-  const from = startFrom(learner().version);
+  const from = learner().version;
+  store(from);
+  sending = new AbortController();
   become({ phase: "sending", classes: counts, from });
   try {
-    const parts = [];
+    const body = new FormData(); // the name of each part is its class
     for (const [name, files] of classes) {
       for (const file of files) {
-        parts.push({ name, file: await reduced(file, learner().image_size), filename: file.name });
+        body.append(name, await reduced(file, learner().image_size), file.name);
       }
     }
     following = true;
-    const response = await ask(`teach?held_out=${heldOut}`, { method: "POST", ...form(parts) });
+    const response = await ask(`teach?held_out=${heldOut}`, { method: "POST", body, signal: sending.signal });
+    sending = null;
     become({ phase: "learning", classes: counts, epoch: 0, epochs: null, seconds: 0, from });
     for await (const { event, data } of events(response)) await happened(event, data, from);
-    following = false;
-    if (state.phase === "learning") await follow(); // the answer ended early
   } catch (error) {
-    following = false;
-    if (error instanceof TypeError || error instanceof Unreachable) {
-      become(state.phase === "learning" ? state : { phase: "idle" });
-      if (state.phase === "learning") return follow();
-    } else {
+    if (state.phase === "sending") {
       become({ phase: "idle" });
+      if (error.name === "AbortError") return;
+      throw error;
     }
-    throw error;
+    // the connection broke, and teaching goes on
+  } finally {
+    following = false;
   }
+  if (state.phase === "learning") await follow();
 }
 
-/** Ask the service to leave the learner as it was. */
+/** Stop sending, or ask the service to leave the learner as it was. */
 export async function cancel() {
+  if (state.phase === "sending") return sending?.abort();
   become({ ...state, cancelling: true });
-  await ask("teaching", { method: "DELETE" });
+  try {
+    await ask("teaching", { method: "DELETE" });
+  } catch (error) {
+    become({ ...state, cancelling: false });
+    if (error.status !== 409) throw error; // it had ended by then: what came of it is shown
+  }
 }
 
 async function happened(event, data, from) {
@@ -100,7 +112,7 @@ async function follow() {
       await new Promise(resolve => setTimeout(resolve, LOOK));
     }
   } catch (error) {
-    if (!isLost()) throw error; // once it is back, this begins again
+    if (!isLost()) complain(error); // where it does not answer, this begins again once it does
   } finally {
     following = false;
   }
@@ -110,7 +122,7 @@ async function follow() {
 async function ended(last) {
   const watched = state.phase === "learning";
   if (last === null) return watched ? become({ phase: "failed", error: "The service does not say what came of it." }) : undefined;
-  const { event, data } = outcome(last);
+  const { outcome: event, ...data } = last;
   if (watched) {
     await refresh().catch(() => {});
     await happened(event, data, startedFrom());
@@ -119,19 +131,14 @@ async function ended(last) {
   }
 }
 
-const outcome = last => {
-  const { event, data, ...rest } = last;
-  const told = data ?? rest;
-  return { event: event ?? ("taught" in told ? "done" : "error" in told ? "error" : "cancelled"), data: told };
-};
-
-function startFrom(version) {
+/** The version to go back to, also after a reload. */
+function store(version) {
   try {
-    sessionStorage.setItem(KEY, String(version));
+    if (version === null) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, String(version));
   } catch {
     /* then a reload cannot offer to undo */
   }
-  return version;
 }
 
 function startedFrom() {

@@ -9,9 +9,9 @@ let asking = null;
 
 /** Take the token out of the address, so that it is not copied along with it. */
 export function tokenFromAddress() {
-  const found = new URLSearchParams(location.hash.replace(/^#\/?/, "")).get("token");
+  const found = location.hash.match(/^#\/?token=(.*)$/);
   if (found !== null) {
-    keep(found);
+    keep(decoded(found[1]));
     history.replaceState(null, "", `${location.pathname}${location.search}#/try`);
   } else {
     try {
@@ -32,6 +32,21 @@ export const currentToken = () => token;
 export function askForToken() {
   asking ??= new Promise(resolve => open(resolve)).finally(() => (asking = null));
   return asking;
+}
+
+/** Somebody who opens such an address in a tab that shows the page already means that token. */
+addEventListener("hashchange", () => {
+  if (!/^#\/?token=/.test(location.hash)) return;
+  tokenFromAddress();
+  location.reload();
+});
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function keep(given) {

@@ -1,5 +1,7 @@
 // Numbers and dates as the page says them.
 
+export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
+
 export const counted = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 /** A share in per cent; what is not quite nothing or not quite all is not called so. */

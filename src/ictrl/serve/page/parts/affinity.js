@@ -4,6 +4,7 @@ import { askJson } from "../core/api.js";
 import { button, el, fill, named, share } from "../core/dom.js";
 import { learner } from "../core/learner.js";
 import { classAddress } from "../core/router.js";
+import { capital } from "../core/words.js";
 import { heatPicture } from "./heat-picture.js";
 import { heatTable } from "./heat-table.js";
 
@@ -117,5 +118,3 @@ function asTable(make) {
 }
 
 const section = (title, body) => el("section", { class: "affinity", "aria-label": title }, el("h2", {}, title), body);
-
-const capital = text => text.charAt(0).toUpperCase() + text.slice(1);

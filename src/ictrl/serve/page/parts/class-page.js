@@ -19,7 +19,7 @@ export function classPage(main, name) {
     fill(main, back, el("h1", {}, "No such class"), el("p", {}, "It does not know ", named(name), "."));
     return onChange(({ classes }) => classes.some(other => other.name === name) && location.reload());
   }
-  const { can, method } = learner();
+  const { can } = learner();
   const missing = [
     !can.draw && "draw: there are no replayed pictures and no sliders",
     !can.forget && "forget a class",
@@ -29,7 +29,7 @@ export function classPage(main, name) {
     back,
     el("h1", {}, named(name)),
     facts(one),
-    missing.length > 0 && el("p", { class: "notice" }, `Learners by ${method} cannot ${missing.join(", nor ")}.`),
+    missing.length > 0 && el("p", { class: "notice" }, `This learner cannot ${missing.join(", nor ")}.`),
     el(
       "div",
       { class: "columns" },

@@ -44,7 +44,9 @@ export function droppable(zone, take) {
     event.preventDefault();
     event.stopPropagation();
     try {
-      take(await transferred(event.dataTransfer));
+      const found = await transferred(event.dataTransfer);
+      if (found.length === 0) throw new Error("Nothing that was dropped is a file: save the picture first, then drop that.");
+      take(found);
     } catch (error) {
       complain(error);
     }

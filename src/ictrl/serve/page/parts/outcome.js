@@ -6,7 +6,7 @@ import { classAddress } from "../core/router.js";
 import { announce } from "../core/say.js";
 import { dismiss } from "../core/teaching.js";
 import { emptyTray } from "../core/tray.js";
-import { counted, duration, percent, points } from "../core/words.js";
+import { capital, counted, duration, percent, points } from "../core/words.js";
 import { goBackTo } from "./go-back.js";
 
 export function outcome(place, state) {
@@ -50,7 +50,7 @@ function done(card, title, again, { taught, accuracy, accuracy_of: measured, sec
     el("ul", { class: "taught" }, taught.map(one => newcomer(one))),
     taught.filter(({ likeness }) => likeness).map(warning),
     comparison(accuracy ?? [], taught),
-    measured && el("p", { class: "quiet" }, `Measured on: ${measured}`),
+    measured && el("p", { class: "quiet" }, of(measured)),
     el("p", { class: "quiet" }, `It took ${duration(seconds)}. This is version ${version}.`),
     el("div", { class: "row" }, again, can && undo),
   );
@@ -73,9 +73,20 @@ const warning = ({ name, likeness }) =>
     `: ${likeness.reason}. If both are the same, undo this.`,
   );
 
+/** What the comparison is of, in the service's words. */
+function of(measured) {
+  const nothing = measured.match(/^nothing: (.*)$/);
+  if (!nothing) return `${capital(measured)}.`;
+  return [
+    `The other classes could not be measured again: ${nothing[1].split(";")[0]}. What was measured when each was taught stands under `,
+    el("a", { href: "#/classes" }, "Classes"),
+    ".",
+  ];
+}
+
 /** Every class before and after: a bar for now, a mark for before. */
 function comparison(rows, taught) {
-  if (rows.length === 0) return null;
+  if (rows.every(({ before, after }) => before === null && after === null)) return null;
   const fresh = new Set(taught.map(({ name }) => name));
   const cells = rows.map(({ class: name, before, after }) => {
     const meter = el("div", { class: "meter" });

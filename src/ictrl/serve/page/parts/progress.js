@@ -31,7 +31,7 @@ export function progress(place) {
     if (epochs) bar.value = epoch / epochs;
     else bar.removeAttribute("value");
     words.textContent = cancelling ? "Stopping …" : phase === "sending" ? "" : sofar(epoch, epochs, seconds);
-    stop.disabled = Boolean(cancelling) || phase === "sending";
+    stop.disabled = Boolean(cancelling);
   }
 
   show(teaching());

@@ -31,7 +31,7 @@ function overview(main) {
   fill(
     main,
     el("h1", {}, "What it knows"),
-    el("p", { class: "lead" }, "Of each class the learner keeps statistics, and no picture."),
+    el("p", { class: "lead" }, "Its classes: since when it knows them, from how many pictures, and how well it recognises them."),
     cannot,
     el("div", { class: "row apart" }, searching, again),
     found,
@@ -50,7 +50,7 @@ function overview(main) {
   }
 
   function arrange() {
-    const { classes, can, method } = learner();
+    const { classes, can } = learner();
     searching.hidden = classes.length < MANY;
     again.hidden = !can.draw || classes.length === 0;
     cannot.hidden = can.draw && classes.length > 0;
@@ -58,7 +58,7 @@ function overview(main) {
       cannot,
       classes.length === 0
         ? ["It knows no class yet. ", el("a", { href: "#/teach" }, "Teach it the first"), "."]
-        : `Learners by ${method} cannot draw: there are no replayed pictures and no sliders.`,
+        : "This learner cannot draw: there are no replayed pictures and no sliders.",
     );
     fill(cards, classes.map(one => classCard(one, can.draw ? seed : null)));
     filter();

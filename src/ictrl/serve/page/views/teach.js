@@ -16,15 +16,15 @@ import { byCamera } from "../parts/burst.js";
 const SHARES = [0, 0.1, 0.2, 0.3];
 
 export function showTeach(main) {
-  const { can, method, held_out: usual } = learner();
+  const { can, held_out: usual } = learner();
   const lead = el("p", { class: "lead" });
   const place = el("div");
   fill(main, el("h1", {}, "Teach it something new"), lead, place);
   if (!can.learn) {
-    fill(lead, `This learner by ${method} can only predict: it was saved without what learning needs, or its method cannot go on.`);
+    fill(lead, "This learner can only predict here: the server was started with --read-only, or the learner was saved without what learning needs.");
     return null;
   }
-  fill(lead, "It learns new classes from their pictures alone. None is kept, neither here nor by the server.");
+  fill(lead, "It learns new classes from their pictures alone.");
 
   let heldOut = SHARES.includes(usual) ? usual : 0.2;
   let left = () => {};
@@ -54,7 +54,7 @@ export function showTeach(main) {
     });
     const share = el(
       "select",
-      { id: "held-out", onchange: event => ((heldOut = Number(event.target.value)), check()) },
+      { id: "held-out", "aria-describedby": "held-out-why", onchange: event => ((heldOut = Number(event.target.value)), check()) },
       [...new Set([...SHARES, usual])].sort().map(value =>
         el("option", { value, selected: value === heldOut }, value ? percent(value) : "none"),
       ),
@@ -64,14 +64,13 @@ export function showTeach(main) {
     const foot = el(
       "div",
       { class: "card begin" },
+      el("div", { class: "row" }, go, button("Remove all", { onclick: emptyTray }), total),
       el(
         "div",
         { class: "field" },
-        el("label", { for: "held-out" }, "Held out to measure on"),
-        share,
-        el("p", { class: "quiet" }, "These pictures are not learned from. How many it recognises says how well it learned."),
+        el("div", { class: "row tight" }, el("label", { for: "held-out" }, "Held out to measure on"), share),
+        el("p", { class: "quiet", id: "held-out-why" }, "Not learned from: how many of them it recognises says how well it learned."),
       ),
-      el("div", { class: "row" }, go, button("Remove all", { onclick: emptyTray }), total),
       problem,
     );
     const steps = hints(learner().least_images, heldOut);

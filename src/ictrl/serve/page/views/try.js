@@ -4,7 +4,6 @@ import { askJson, askPictures, inPath } from "../core/api.js";
 import { button, el, fill, named } from "../core/dom.js";
 import { mayBePicture, transferred } from "../core/files.js";
 import { learner, onChange } from "../core/learner.js";
-import { form } from "../core/multipart.js";
 import { reduced } from "../core/reduce.js";
 import { announce, complain } from "../core/say.js";
 import { counted, inHundred } from "../core/words.js";
@@ -16,6 +15,7 @@ import { result } from "../parts/result.js";
 
 const AT_ONCE = 8; // pictures in a request
 const AGAIN = [500, 1000, 2000, 4000]; // milliseconds to wait where the service is busy
+const TOO_MUCH = [0, 413];
 const RATES = [0.01, 0.05, 0.1, 0.2];
 
 let shown = []; // the latest first; kept while other views are looked at
@@ -58,7 +58,7 @@ export function showTry(main) {
     zone.classList.toggle("small", shown.length > 0);
     known.hidden = shown.length > 0;
     fill(results, shown.map(({ item }) => item));
-    fill(top, shown.length ? [el("h2", {}, counted(shown.length, "picture")), rates(), clearing()] : []);
+    fill(top, shown.length ? [el("h2", {}, counted(shown.length, "picture")), rates(), clearing(), missing()] : []);
   }
 
   const clearing = () =>
@@ -71,6 +71,13 @@ export function showTry(main) {
         main.querySelector("button").focus();
       },
     });
+
+  function missing() {
+    const { draw, probabilities } = learner().can;
+    const lacks = [!draw && "draw: there are no reconstructions", !probabilities && "tell probabilities: there are distances alone"];
+    const words = lacks.filter(Boolean).join(", nor ");
+    return words && el("p", { class: "quiet missing" }, `This learner cannot ${words}.`);
+  }
 
   function rates() {
     if (!learner().can.unknown) return null;
@@ -100,18 +107,7 @@ export function showTry(main) {
 
   async function ask(asked) {
     const broken = [];
-    for (let i = 0; i < asked.length; i += AT_ONCE) {
-      const some = asked.slice(i, i + AT_ONCE);
-      try {
-        const { predictions } = await predictionsOf(some.map(one => one.file));
-        some.forEach((one, j) => {
-          if (predictions[j].error) broken.push({ one, name: one.file.name, why: predictions[j].error });
-          else one.show(predictions[j], falseAlarms);
-        });
-      } catch (error) {
-        for (const one of some) one.fail(error.message);
-      }
-    }
+    for (let i = 0; i < asked.length; i += AT_ONCE) broken.push(...(await askFor(asked.slice(i, i + AT_ONCE))));
     shown = shown.filter(one => !broken.some(other => other.one === one));
     for (const { one } of broken) one.free();
     tellUnread(broken);
@@ -120,10 +116,29 @@ export function showTry(main) {
     if (words.length) announce(words.length > 5 ? `${counted(words.length, "picture")} done.` : words.join(" "));
   }
 
+  /** Those that could not be read. */
+  async function askFor(some) {
+    try {
+      const { predictions } = await predictionsOf(some.map(one => one.file));
+      return some.flatMap((one, i) => {
+        const { error } = predictions[i];
+        if (error) return [{ one, name: one.file.name, why: error }];
+        one.show(predictions[i], falseAlarms);
+        return [];
+      });
+    } catch (error) {
+      if (some.length > 1 && TOO_MUCH.includes(error.status)) {
+        return (await Promise.all(some.map(one => askFor([one])))).flat(); // one of them is: not all
+      }
+      for (const one of some) one.fail(error.message);
+      return [];
+    }
+  }
+
   function tellUnread(files) {
     if (files.length === 0) return;
-    const inWords = files.flatMap(({ name, why }, i) => [i ? ", " : "", named(name), ` (${why})`]);
-    fill(unread, el("p", { class: "notice wrong" }, `${counted(files.length, "file")} could not be read: `, inWords, "."));
+    const inWords = files.flatMap(({ name, why }, i) => [i ? "; " : "", named(name), `: ${why}`]);
+    fill(unread, el("p", { class: "notice wrong" }, `${counted(files.length, "file")} could not be read: `, inWords));
   }
 
   async function imagined() {
@@ -157,10 +172,11 @@ async function predictionsOf(files) {
   if (can.draw) query.set("reconstruct", "1");
   if (can.unknown) query.set("unknown", String(falseAlarms));
   const sent = await Promise.all(files.map(file => reduced(file, side)));
-  const request = form(sent.map((file, i) => ({ name: "picture", file, filename: files[i].name })));
+  const body = new FormData();
+  sent.forEach((file, i) => body.append("picture", file, files[i].name));
   for (let attempt = 0; ; attempt++) {
     try {
-      return await askJson(`predict?${query}`, { method: "POST", ...request });
+      return await askJson(`predict?${query}`, { method: "POST", body });
     } catch (error) {
       if (error.body?.predictions) return error.body; // none could be read, each for its own reason
       if (error.status !== 503 || attempt === AGAIN.length) throw error;
