@@ -16,6 +16,7 @@ from ictrl.methods.storage import ALL
 from ictrl.serve.limits import Limits
 
 TOKEN = "ICTRL_TOKEN"
+INTERRUPTED = 130
 SERVE_HELP = """Serve a learner over HTTP, with a page to look at it: predict, teach, forget, go back.
 
 The page lies at the address that is printed. Programs ask the same address; /openapi.json describes all of it:
@@ -93,8 +94,14 @@ class ServeCommand:
                 self._print_begin(host, address, token if made else None)
 
             stopped_by = serve(service, listening, ready, self.max_connections)
+        line = f"Stopped. The learner is version {host.now.version}."
+        if (
+            service.core.teacher.teaching
+        ):  # its epoch takes long; what it does is lost, and a thread at work cannot be ended
+            print(line, file=sys.stderr, flush=True)
+            os._exit(INTERRUPTED if stopped_by == signal.SIGINT else 0)
         if stopped_by == signal.SIGINT:
-            raise KeyboardInterrupt(f"Stopped. The learner is version {host.now.version}.")
+            raise KeyboardInterrupt(line)
 
     def _check(self) -> None:
         if not 0 <= self.port < 2**16:

@@ -8,16 +8,13 @@ from starlette.requests import ClientDisconnect
 
 from ictrl.errors import UserError
 from ictrl.serve.access import refuse
-from ictrl.serve.refusals import RefusedError
+from ictrl.serve.refusals import RefusedError, no_path
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
-USUAL = {
-    404: "Expected a path of this server but there is no such one: GET /openapi.json lists them.",
-    405: "Expected another method at this path: GET /openapi.json lists them.",
-}
+OTHER_METHOD = "Expected another method at this path: GET /openapi.json lists them."
 
 
 class Caught:
@@ -54,7 +51,9 @@ def as_refusal(error: Exception) -> RefusedError:
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, HTTPException):
-        line = USUAL.get(error.status_code, str(error.detail))
+        if error.status_code == 404:
+            return no_path()
+        line = OTHER_METHOD if error.status_code == 405 else str(error.detail)
         return RefusedError(error.status_code, line, dict(error.headers or {}))
     if isinstance(error, UserError):
         return RefusedError(409 if "another process" in str(error) else 400, str(error))

@@ -44,8 +44,6 @@ class LearnerHost:
         self.read_only = read_only
         self.warnings: list[str] = []
         """of the last opening"""
-        self.trouble: str | None = None
-        """why the file that another program has written cannot be served"""
         self._changing = threading.Lock()
         self._seen: Signature = ()
         self.now = self._opened(1)

@@ -100,10 +100,12 @@ class Teacher:
         self.lesson.cancelled.set()
         return True
 
-    async def ended(self) -> None:
-        """Wait for the end of the lesson that is being learned, if there is one."""
-        while self.lesson is not None:
+    async def ended(self, seconds: float) -> bool:
+        """Wait for the end of the lesson that is being learned, if there is one; False if it takes longer."""
+        until = time.monotonic() + seconds
+        while self.lesson is not None and time.monotonic() < until:
             await asyncio.sleep(0.02)
+        return self.lesson is None
 
     def state(self) -> dict[str, Any]:
         """What GET /teaching answers."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ictrl.data.pictures import DRAFT, explained, from_picture
+from ictrl.errors import InputError
 from ictrl.shapes import UInt8
 
 if TYPE_CHECKING:
@@ -20,10 +21,13 @@ def decode(content: bytes, image_size: int, channels: int, million_pixels: int) 
     """A picture that was sent, as `ictrl predict` reads a file of it; an InputError says why it cannot be."""
     from PIL import Image
 
-    with explained("the picture"), Image.open(io.BytesIO(content), formats=FORMATS) as picture:
-        _check_size(picture, million_pixels)
-        picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
-        return from_picture(picture, image_size, channels)
+    try:
+        with explained("the picture"), Image.open(io.BytesIO(content), formats=FORMATS) as picture:
+            _check_size(picture, million_pixels)
+            picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
+            return from_picture(picture, image_size, channels)
+    except MemoryError:
+        raise InputError("Expected a picture that fits into memory but got a larger one: lower --max-pixels.") from None
 
 
 def _check_size(picture: "Image", million_pixels: int) -> None:

@@ -21,3 +21,8 @@ class RefusedError(Exception):
 def busy(line: str, seconds: int = 1) -> RefusedError:
     """A refusal for now: come again after some seconds."""
     return RefusedError(503, line, {"Retry-After": str(seconds)})
+
+
+def no_path() -> RefusedError:
+    """A refusal of a path that is none."""
+    return RefusedError(404, "Expected a path of this server but there is no such one: GET /openapi.json lists them.")

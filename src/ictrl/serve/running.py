@@ -56,7 +56,7 @@ class _Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.teacher.cancel()
+        self._service.core.teacher.cancel()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -77,7 +77,7 @@ def serve(service: Service, listening: socket.socket, ready: Callable[[], None],
     """Answer until a signal ends it; returns that signal."""
     config = uvicorn.Config(
         service,
-        http=patient(service.limits.body_timeout, connections),
+        http=patient(service.core.limits.body_timeout, connections),
         ws="none",
         lifespan="on",
         log_config=None,

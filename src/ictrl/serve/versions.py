@@ -9,7 +9,9 @@ is touched.
 
 import json
 import re
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,7 @@ from ictrl.files import UNFINISHED, make_folder, write_atomically
 NOTE = "served"  # key of a file's notes
 NAME = re.compile(r"version-(\d{6,})\.safetensors")
 FOUND = "as it was found"
+ABANDONED = 60  # seconds after which nobody writes an unfinished file any more
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,9 @@ class Versions:
         """Keep a version's file, and let go of the oldest if there are too many now."""
         make_folder(self.folder)
         for unfinished in self.folder.glob(f".version-*{UNFINISHED}"):  # a process was killed while it wrote this
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                if time.time() - unfinished.stat().st_mtime > ABANDONED:
+                    unfinished.unlink()
         write_atomically(self.path(version), content)
         others = [kept for kept in self.kept() if kept.version != version]
         for old in others[max(0, self.most - 1) :]:
