@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEAST_TOKEN = 16  # characters
+MOST_HEADERS = 32_768  # bytes
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 OPEN = ("/", "/healthz")  # and /static/: the page asks for the token itself
@@ -82,6 +83,8 @@ class Guard:
         path = scope["path"]
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in path) or "\ufffd" in path:
             raise RefusedError(400, "Expected a path of printable characters in UTF-8 but got others.")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+            raise RefusedError(431, f"Expected headers of at most {MOST_HEADERS} bytes but got more.")
         hosts = _values(scope, b"host")
         host = hosts[0] if len(hosts) == 1 else ""
         if not self._any_name and _name(host) not in self._names:

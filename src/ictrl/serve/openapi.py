@@ -156,9 +156,7 @@ def described() -> dict[str, Any]:
                 errors=(404, 409),
             )
         },
-        "/versions": {
-            "get": _route("The kept versions", _json("Versions", "newest first, the current one among them"))
-        },
+        "/versions": {"get": _route("The kept versions", _json("Versions", "newest first"))},
         "/versions/{version}": {
             "post": _route(
                 "Make a kept version the learner",

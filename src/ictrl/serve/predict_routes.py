@@ -51,12 +51,12 @@ async def predict(core: Core, request: Request) -> Response:
 async def _pictures(core: Core, request: Request, share: Share) -> AsyncIterator[Part]:
     """The pictures of a request: its body, or the files of its form."""
     limits = core.limits
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = request.headers.get("content-type", "application/octet-stream").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
         size = (limits.max_body, "--max-body")
         async for part in files(request, limits, share, limits.max_pictures, "--max-pictures", size):
             yield part
-    elif kind.startswith("image/") or kind in ("", "application/octet-stream"):
+    elif kind.startswith("image/") or kind == "application/octet-stream":
         yield Part("", None, bytearray(await whole(request, limits, share)))
     else:
         raise RefusedError(

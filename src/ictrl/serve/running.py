@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from ictrl.errors import InputError
+from ictrl.serve.access import MOST_HEADERS
 from ictrl.serve.app import Service
 from ictrl.serve.protocol import patient
 
@@ -87,8 +88,9 @@ def serve(service: Service, listening: socket.socket, ready: Callable[[], None],
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=32_768,
+        h11_max_incomplete_event_size=MOST_HEADERS,
     )
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its clients are told what they did wrong
     server = _Server(config, service, ready)
     server.run([listening])
     return server.stopped_by
