@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
+from torch import nn
 
 from ictrl.errors import InputError
 from ictrl.methods.inputs import Images, like
