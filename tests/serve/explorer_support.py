@@ -21,8 +21,8 @@ from support import pictures
 
 from ictrl import create_learner
 from ictrl.serve.app import Service
+from ictrl.serve.bounds import Limits
 from ictrl.serve.host import LearnerHost
-from ictrl.serve.limits import Limits
 from ictrl.serve.protocol import patient
 from ictrl.serve.running import bound
 

@@ -7,7 +7,7 @@ import pytest
 from explorer_support import NAMES, NO_CHROMIUM, noise, png, upload
 from playwright.sync_api import Route, expect
 
-from ictrl.serve.limits import Limits
+from ictrl.serve.bounds import Limits
 
 pytestmark = NO_CHROMIUM
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
-from torch import nn
 
 from ictrl.errors import InputError
 from ictrl.methods.inputs import Images, like
@@ -56,13 +55,7 @@ class Estimator:
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Forget everything and learn all classes as one task; `learn` and `partial_fit` go on instead."""
-        params = self.get_params()
-        if self.labels and (own := [name for name, value in params.items() if isinstance(value, nn.Module)]):
-            raise InputError(
-                f"Expected a learner that has learned nothing, for its {' and '.join(own)} cannot be made new again: "
-                "make another learner."
-            )
-        fresh = type(self)(**params)
+        fresh = type(self)(**self.get_params())
         fresh.learn(X, y)
         with self._gate.turn:  # only now: a task that fails leaves the learner as it was
             self.__dict__ = {**vars(self), **vars(fresh), "_gate": self._gate}
