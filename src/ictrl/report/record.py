@@ -22,6 +22,7 @@ from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.capabilities import Draws, KeepsMoments
+from ictrl.methods.storage import TAUGHT
 from ictrl.report.epochs import read_epochs
 from ictrl.report.words import printable
 from ictrl.shapes import UInt8
@@ -110,7 +111,7 @@ class RunRecord:
             *remarks(self.results),
             *([f"{left_out}: `ictrl run` and `ictrl evaluate` name them."] if left_out else []),
             *([fallen] if fallen else []),
-            *self.notes,
+            *(note.replace(f"{self.path}/", "") for note in self.notes),  # the page names no place
         ]
 
     @property
@@ -187,6 +188,8 @@ def read_run(path: Path, name: str) -> RunRecord:
         raise InputError(f"Expected results.json in {path} but there is none: `ictrl resume {path}` writes it.")
     results = Results.read(folder.results)
     notes = [*position.warnings]
+    if (path / TAUGHT).exists():
+        notes.append(f"Since the run its learner was taught or forgot classes ({TAUGHT}): this is the run as it ended.")
     if position.done and position.done != results.done:
         notes.append(
             f"Accuracies are those after task {results.done}; structure and replayed pictures are those of the newest "
