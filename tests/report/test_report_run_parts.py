@@ -60,11 +60,25 @@ def test_data_counts_and_date_are_said(run: Path) -> None:
     assert "Data: a folder of pictures, 40 training images of 4 classes in 8 × 8 pixels, in colour" in said
     assert "measured on 8 test images" in said
     assert f"Begun on {begun[:10]}, {begun[11:16]} UTC." in said
-    for older in (None, "some day"):
-        note_data(run, begun=older)
-        assert "The date is not known: the run was made before it was noted." in Page(write_report([run]).page).words
+    note_data(run, begun=None)
+    assert "The date is not known: the run was made before it was noted." in Page(write_report([run]).page).words
+
+
+def test_notes_of_data_that_are_missing_or_odd_are_done_without(run: Path) -> None:
+    def found() -> tuple[int, str | None]:
+        record = read_run(run, "run")
+        assert record.warnings == remarks(record.results)
+        return record.training_images, record.begun
+
+    begun = read_run(run, "run").begun
+    note_data(run, image_shape="wide", files_left_out="many")
+    assert found() == (40, begun)
+    note_data(run, image_shape=[3, 16, 8], begun="some day")  # pictures that were larger than the network takes them
+    assert found() == (20, None)
+    (run / "data.json").write_text("[1]")
+    assert found() == (40, None)
     (run / "data.json").unlink()
-    assert "The date is not known" in Page(write_report([run]).page).words
+    assert found() == (40, None)
 
 
 def test_the_page_warns_as_the_console_does(run: Path) -> None:

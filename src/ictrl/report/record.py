@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ class RunRecord:
     @property
     def warnings(self) -> list[str]:
         """What to beware of: as the console says it, and what is odd about files."""
-        left_out = of_left_out(self.data.get("files_left_out", 0))
+        files = self.data.get("files_left_out")
+        left_out = of_left_out(files if type(files) is int else 0)
         reviewed = self.review["cycles"] if self.review else []
         fallen = of_review(reviewed[0]["memory"], reviewed[-1]["memory"]) if reviewed else None
         return [
@@ -134,8 +136,9 @@ class RunRecord:
     @property
     def training_images(self) -> int:
         """Training images of the tasks learned so far, as many as their bytes say."""
-        network = self.recipe.method.network
-        return self.results.image_bytes // (network.channels * network.image_size**2)
+        network, noted = self.recipe.method.network, self.data.get("image_shape")
+        shape = noted if isinstance(noted, list) else [network.channels, network.image_size, network.image_size]
+        return self.results.image_bytes // max(1, prod(side for side in shape if type(side) is int))
 
     @property
     def done(self) -> int:
