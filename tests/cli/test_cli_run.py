@@ -11,12 +11,13 @@ from cli_support import Ran
 from support import call
 
 import ictrl
+from ictrl.experiment.findings import filled, remarks, verdict
 from ictrl.experiment.results import Results
 from ictrl.recipes.reader import read_resolved
 
 FIGURES = [
-    "accuracy", "forgetting", "confusion-memory", "confusion-reencoded", "blocks", "affinity", "energy", "drift-means",
-    "drift-subspaces", "kept-bytes",
+    "accuracy", "forgetting", "class-accuracy", "confusion-memory", "confusion-reencoded", "training", "blocks",
+    "affinity", "energy", "drift-means", "drift-subspaces", "kept-bytes",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 TITLES = {
@@ -134,9 +135,10 @@ def test_every_method_runs_to_its_end_and_says_so(recipe: str, ran: Callable[[st
         f'The learner: ictrl.load_learner("{run.folder}/checkpoint/after-task-002.safetensors")',
         f"Report: {run.folder}/report.html",
     ]
-    between = [line.partition(":")[0] for line in rest[:-4]]
+    between = rest[: rest.index("")]
     with_moments_alone = ["The moments of a class take the same space however many images it has.", "Replay"]
-    assert between[:2] == (with_moments_alone if with_moments else [])
+    assert [line.partition(":")[0] for line in between] == (with_moments_alone if with_moments else [])
+    assert rest[len(between) + 1 : -4] == [filled(verdict(results), results), *remarks(results)]
     assert (run.folder / "figures" / "overview.png").exists()
     assert not (run.folder / "pictures").exists()
 

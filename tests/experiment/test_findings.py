@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import ROOT
 
 from ictrl import load_recipe
 from ictrl.experiment.findings import PLACE, filled, margin, of_left_out, of_replay, of_review, remarks, verdict
@@ -75,7 +76,7 @@ def test_a_method_without_floors_says_that_nobody_knows() -> None:
     text = said(replace(STORED, reencoded=None, untrained=None, frozen=None))
     assert text.startswith("Whether learning paid was not measured: ictrl has no floors")
     assert f"From memory it ends at {STORED.memory.last:.3f}" in text
-    assert f"{STORED.memory.forgetting:.3f} of each earlier task" in text
+    assert f"having lost {STORED.memory.forgetting:.3f} of accuracy on each earlier task" in text
 
 
 @pytest.mark.parametrize("recipe", ["digits", "frozen-digits"])
@@ -133,3 +134,9 @@ def test_words_that_commands_and_report_share() -> None:
     assert of_left_out(2) == "2 files could not be read and were left out"
     assert "fell from 0.800 to 0.790" in str(of_review(0.8, 0.79))
     assert "Only 79%" in str(of_replay(0.79))
+
+
+def test_the_docs_quote_a_verdict_that_was_given() -> None:
+    text = (ROOT / "docs" / "reading-results.md").read_text(encoding="utf-8")
+    quoted = " ".join(line.removeprefix(">").strip() for line in text.splitlines() if line.startswith(">"))
+    assert quoted.replace("**", "") == filled(verdict(STORED), STORED)

@@ -68,7 +68,18 @@ def test_a_damaged_checkpoint_and_a_damaged_sheet_are_said(run: Path, capsys: py
         "structure and replayed pictures are those of the newest learner that can be read, after task 1" in page.words
     )
     assert "Expected a sheet of pictures but could not read" in page.words
+    assert "but checkpoint/after-task-002.safetensors is" in page.words
+    assert str(run) not in page.words  # where it lies is nobody's business
     assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def test_a_learner_that_was_taught_since_is_not_what_the_page_is_about(run: Path) -> None:
+    before = Page(write_report([run]).page)
+    shutil.copy(run / "checkpoint" / "after-task-001.safetensors", run / "taught.safetensors")
+    page = Page(write_report([run]).page)
+    said = "Since the run its learner was taught or forgot classes (taught.safetensors): this is the run as it ended."
+    assert said not in before.words
+    assert page.words.replace(said, "").split() == before.words.split()
 
 
 def test_an_unfinished_run_says_so(run: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from page_parser import Page, check_numbers
-from support import CLASS_NAMES
+from support import CLASS_NAMES, call
 
 from ictrl.experiment.findings import filled, of_left_out, of_review, remarks, verdict
 from ictrl.experiment.results import Results
@@ -60,11 +60,25 @@ def test_data_counts_and_date_are_said(run: Path) -> None:
     assert "Data: a folder of pictures, 40 training images of 4 classes in 8 × 8 pixels, in colour" in said
     assert "measured on 8 test images" in said
     assert f"Begun on {begun[:10]}, {begun[11:16]} UTC." in said
-    for older in (None, "some day"):
-        note_data(run, begun=older)
-        assert "The date is not known: the run was made before it was noted." in Page(write_report([run]).page).words
+    note_data(run, begun=None)
+    assert "The date is not known: the run was made before it was noted." in Page(write_report([run]).page).words
+
+
+def test_notes_of_data_that_are_missing_or_odd_are_done_without(run: Path) -> None:
+    def found() -> tuple[int, str | None]:
+        record = read_run(run, "run")
+        assert record.warnings == remarks(record.results)
+        return record.training_images, record.begun
+
+    begun = read_run(run, "run").begun
+    note_data(run, image_shape="wide", files_left_out="many")
+    assert found() == (40, begun)
+    note_data(run, image_shape=[3, 16, 8], begun="some day")  # pictures that were larger than the network takes them
+    assert found() == (20, None)
+    (run / "data.json").write_text("[1]")
+    assert found() == (40, None)
     (run / "data.json").unlink()
-    assert "The date is not known" in Page(write_report([run]).page).words
+    assert found() == (40, None)
 
 
 def test_the_page_warns_as_the_console_does(run: Path) -> None:
@@ -78,6 +92,22 @@ def test_the_page_warns_as_the_console_does(run: Path) -> None:
     notes = [html.unescape(note) for note in re.findall(r'<p class="note">(.*?)</p>', text)]
     for line in expected:
         assert sum(note.startswith(line) for note in notes) == 1, line
+
+
+def test_files_that_were_left_out_are_counted_on_console_and_page_and_named_on_the_console_alone(
+    run: Path, odd_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(odd_run.parent / "pictures", tmp_path / "pictures")
+    (tmp_path / "pictures" / CLASS_NAMES[0] / "broken.png").write_bytes(b"nothing")
+    recipe = (run / "config.toml").read_text().replace(str(odd_run.parent / "pictures"), str(tmp_path / "pictures"))
+    (tmp_path / "odd.toml").write_text(recipe)
+    assert call("run", tmp_path / "odd.toml", "--out", tmp_path / "new") == 0
+    said = capsys.readouterr().err
+    assert f"warning: {of_left_out(1)}:\n" in said
+    assert "broken.png: it is in no known picture format" in said
+    assert sum(line.startswith(str(of_left_out(1))) for line in read_run(tmp_path / "new", "new").warnings) == 1
+    for path in ("report.html", "data.json", "results.json"):
+        assert "broken.png" not in (tmp_path / "new" / path).read_text(encoding="utf-8")
 
 
 def test_each_class_is_a_row_with_its_numbers(run: Path) -> None:

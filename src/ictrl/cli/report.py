@@ -12,10 +12,11 @@ from ictrl.cli.output import open_console
 
 REPORT_HELP = """Write a page on one run, or on several side by side: one HTML file that needs nothing else.
 
-It shows accuracy under each protocol, forgetting, confusion, how the classes lie in feature space, what memory replays,
-reconstructions after each task, memory and time, and the recipe; what a method does not have is left out. Everything
-comes from the run folder: no data is needed. A finished run has such a page already. The figures are also written as
-SVG and PNG files, for a paper.
+It begins with a verdict: did learning pay against both floors? Then accuracy under each protocol and of each class,
+forgetting, confusion, training curves, how the classes lie in feature space, what memory replays, reconstructions after
+each task, memory and time, and the recipe; what a method does not have is left out. Everything comes from the run
+folder: no data is needed. A finished run has such a page already. The figures are also written as SVG and PNG files,
+for a paper.
 
 Examples:
   ictrl report runs/mine

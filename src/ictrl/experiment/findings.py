@@ -23,7 +23,9 @@ def verdict(results: Results) -> str:
     where = "it ends at" if results.complete else f"after task {results.done} of {len(results.tasks)} it stands at"
     if results.untrained is None:
         name = results.recipe.method.name
-        forgot = "" if results.done < 2 else ", having forgotten {memory.forgetting} of each earlier task on average"
+        forgot = (
+            "" if results.done < 2 else ", having lost {memory.forgetting} of accuracy on each earlier task on average"
+        )
         return (
             f"Whether learning paid was not measured: {name} has no floors, neither of untrained networks nor of "
             f"networks frozen after the first task. From memory {where} {{memory.last}}{forgot}; `ictrl compare` puts "
@@ -69,7 +71,12 @@ def stands_still(results: Results) -> bool:
 
 def filled(text: str, results: Results) -> str:
     """A verdict with its numbers."""
-    return PLACE.sub(lambda place: f"{getattr(getattr(results, (p := place[1].split('.'))[0]), p[1]):.3f}", text)
+
+    def number(place: re.Match[str]) -> str:
+        scores, part = place[1].split(".")
+        return f"{round(getattr(getattr(results, scores), part), 3) + 0.0:.3f}"  # never -0.000
+
+    return PLACE.sub(number, text)
 
 
 def remarks(results: Results) -> list[str]:

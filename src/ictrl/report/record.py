@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ictrl.experiment.sheets import read_sheet
 from ictrl.memory.store import Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.capabilities import Draws, KeepsMoments
+from ictrl.methods.storage import TAUGHT
 from ictrl.report.epochs import read_epochs
 from ictrl.report.words import printable
 from ictrl.shapes import UInt8
@@ -103,14 +105,15 @@ class RunRecord:
     @property
     def warnings(self) -> list[str]:
         """What to beware of: as the console says it, and what is odd about files."""
-        left_out = of_left_out(self.data.get("files_left_out", 0))
+        files = self.data.get("files_left_out")
+        left_out = of_left_out(files if type(files) is int else 0)
         reviewed = self.review["cycles"] if self.review else []
         fallen = of_review(reviewed[0]["memory"], reviewed[-1]["memory"]) if reviewed else None
         return [
             *remarks(self.results),
             *([f"{left_out}: `ictrl run` and `ictrl evaluate` name them."] if left_out else []),
             *([fallen] if fallen else []),
-            *self.notes,
+            *(note.replace(f"{self.path}/", "") for note in self.notes),  # the page names no place
         ]
 
     @property
@@ -133,8 +136,9 @@ class RunRecord:
     @property
     def training_images(self) -> int:
         """Training images of the tasks learned so far, as many as their bytes say."""
-        network = self.recipe.method.network
-        return self.results.image_bytes // (network.channels * network.image_size**2)
+        network, noted = self.recipe.method.network, self.data.get("image_shape")
+        shape = noted if isinstance(noted, list) else [network.channels, network.image_size, network.image_size]
+        return self.results.image_bytes // max(1, prod(side for side in shape if type(side) is int))
 
     @property
     def done(self) -> int:
@@ -187,6 +191,8 @@ def read_run(path: Path, name: str) -> RunRecord:
         raise InputError(f"Expected results.json in {path} but there is none: `ictrl resume {path}` writes it.")
     results = Results.read(folder.results)
     notes = [*position.warnings]
+    if (path / TAUGHT).exists():
+        notes.append(f"Since the run its learner was taught or forgot classes ({TAUGHT}): this is the run as it ended.")
     if position.done and position.done != results.done:
         notes.append(
             f"Accuracies are those after task {results.done}; structure and replayed pictures are those of the newest "
