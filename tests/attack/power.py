@@ -1,7 +1,8 @@
 """The power fails: of what was not flushed, some is lost, as file systems do it when they are at their worst.
 
 What is flushed is there afterwards. Of the rest, each file has its flushed contents, its last ones or a part of them,
-and each folder names what it named when it was flushed or what it names now; a case draws which.
+and each folder names what it named when it was flushed or what it names now; a case draws which. What a command has
+reported as done must be there if the power fails right after it.
 """
 
 import os
@@ -13,11 +14,12 @@ from random import Random
 from shutil import rmtree
 
 from attack.commands import COMMANDS, Called, Command, alone, prepared
-from attack.kills import gone_on, old_or_new, undisturbed
+from attack.kills import Undisturbed, difference, gone_on, old_or_new, undisturbed
 from attack.limits import Ended
 from attack.operations import Operation, listen
 from attack.registry import FAILED, HELD, Outcome, attack
 
+ENDS = 15
 Entries = dict[str, int]
 """inodes by name"""
 
@@ -73,13 +75,14 @@ class Disk:
 
 @cache
 def moments(root: Path) -> list[tuple[str, int]]:
-    """Every operation of every command, in some order."""
+    """Every operation of every command, in some order, and several times the end of each, which is behind the last."""
     found = [
         (name, number)
         for name in COMMANDS
         for number, operation in enumerate(undisturbed(name, root).operations)
         if operation.changes or operation.name == "fsync"
     ]
+    found += [(name, len(undisturbed(name, root).operations)) for name in COMMANDS for _ in range(ENDS)]
     return Random("power").sample(found, len(found))
 
 
@@ -87,17 +90,22 @@ def without_power(command: Command, folder: Path, to: Path, number: int, random:
     """A command in a machine that loses its power before the operation of that number; what is left goes elsewhere."""
     disk = Disk(folder)
 
+    def stops() -> None:
+        disk.after_failure(to, random)
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def before(at: int, operation: Operation) -> None:
         if at == number:
-            disk.after_failure(to, random)
-            os.kill(os.getpid(), signal.SIGKILL)
+            stops()
 
     def flushed(path: str) -> None:
         disk.flush(Path(path))
 
     def fails() -> Called:
         listen(folder, before, flushed=flushed)
-        return command.attacked(folder)
+        called = command.attacked(folder)
+        stops()
+        return called
 
     return alone(fails)
 
@@ -116,8 +124,17 @@ def power_failures(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[O
         rmtree(folder)
         if after.exists():
             after.rename(folder)  # paths in files are those of before
-            wrong = wrong or old_or_new(command, folder, expected) or gone_on(command, folder, expected)
+            at_end = number == len(expected.operations)
+            wrong = wrong or (_lost(command, folder, expected) if at_end else old_or_new(command, folder, expected))
+            wrong = wrong or gone_on(command, folder, expected)
             rmtree(folder)
-        operation = expected.operations[number]
-        what = f"{name}, before operation {number}: {operation.name} {operation.path}"
+        operation = expected.operations[number] if number < len(expected.operations) else None
+        when = f"before operation {number}: {operation.name} {operation.path}" if operation else "after its end"
+        what = f"{name}, {when}"
         yield Outcome(case, FAILED, f"{what}: {wrong}") if wrong else Outcome(case, HELD)
+
+
+def _lost(command: Command, folder: Path, expected: Undisturbed) -> str:
+    """What a command had reported as done, and is not there."""
+    found = alone(lambda: command.state(folder))
+    return f"what was done is lost: {found.error}" if found.error else difference(expected.state, found.value)
