@@ -113,9 +113,14 @@ def make_folder(path: Path) -> None:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Files that are no longer needed; those that are gone already do not matter."""
+    """Files that are no longer needed, so that none comes back; those that are gone already do not matter."""
+    folders = set()
     for path in paths:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            path.unlink()
+            folders.add(path.parent)
+    for folder in folders:
+        flush_folder(folder)
 
 
 def remove_unfinished(folder: Path, name: str | None = None) -> None:

@@ -30,10 +30,15 @@ Before = Callable[[int, Operation], None]
 Torn = Callable[[int, Operation], bool]
 
 
-def listen(below: Path, before: Before, torn: Torn = lambda number, operation: False) -> None:
+def listen(
+    below: Path,
+    before: Before,
+    torn: Torn = lambda number, operation: False,
+    flushed: Callable[[str], None] = lambda path: None,
+) -> None:
     """From now on until this process ends, call `before` with each operation and its number, counted from 0.
 
-    A write of which `torn` says so is done to its half first.
+    A write of which `torn` says so is done to its half first. `flushed` is told what was flushed.
     """
     root, count, busy = os.path.realpath(below) + os.sep, 0, False
 
@@ -66,8 +71,14 @@ def listen(below: Path, before: Before, torn: Torn = lambda number, operation: F
         return write(handle, content)
 
     def hooked_fsync(handle: int) -> None:
-        happens("fsync", _path_of(handle), False)
+        nonlocal busy
+        path = _path_of(handle)
+        happens("fsync", path, False)
         fsync(handle)
+        if _below(path, root) and not busy:
+            busy = True
+            flushed(str(path))
+            busy = False
 
     os.write, os.fsync = hooked_write, hooked_fsync  # type: ignore[assignment]
     sys.addaudithook(heard)
