@@ -1,6 +1,7 @@
 """Plays attacks in several processes and counts what they came to."""
 
 import json
+import os
 import shutil
 import signal
 import tempfile
@@ -16,6 +17,7 @@ from attack.limits import SECONDS
 from attack.registry import FAILED, HELD, REFUSED, Attack, Outcome, all_attacks, chosen
 
 SHOWN = 20  # failures that are described
+MEMORY = "/dev/shm"  # where nothing waits for a disk
 NOTES = "played.jsonl"  # of a chunk
 
 
@@ -49,31 +51,32 @@ Done = Callable[[Attack, list[Outcome], float], None]
 
 def play_all(
     attacks: Sequence[Attack],
-    amount: Callable[[Attack], Iterable[int]],
+    amount: Callable[[Attack, int], Iterable[int]],
     *,
     seed: int = 0,
     jobs: int = 2,
     told: Callable[[Attack, Count, int], None] = lambda attack, count, cases: None,
 ) -> dict[str, Count]:
-    """Play the cases that `amount` gives of each attack, `jobs` processes at once.
+    """Play the cases that `amount` gives of each attack, of so many in all, `jobs` processes at once.
 
     When a process dies, what it had played counts, the case that it was at is played once more by itself, and the rest
     goes on.
     """
     counts = {attack.name: Count() for attack in attacks}
-    cases = {attack.name: list(amount(attack)) for attack in attacks}
-    waiting = [
-        (attack, cases[attack.name][start : start + attack.chunk])
-        for attack in attacks
-        for start in range(0, len(cases[attack.name]), attack.chunk)
-    ]
-    scratch = Path(tempfile.mkdtemp(prefix="attack-"))
+    scratch = Path(tempfile.mkdtemp(prefix="attack-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
 
     def done(attack: Attack, found: list[Outcome], seconds: float) -> None:
         counts[attack.name].add(found, seconds)
         told(attack, counts[attack.name], len(cases[attack.name]))
 
     try:
+        totals = _totals(attacks, scratch)
+        cases = {attack.name: list(amount(attack, totals[attack.name])) for attack in attacks}
+        waiting = [
+            (attack, cases[attack.name][start : start + attack.chunk])
+            for attack in attacks
+            for start in range(0, len(cases[attack.name]), attack.chunk)
+        ]
         while waiting:
             suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done)
             for suspect in suspects:
@@ -81,6 +84,23 @@ def play_all(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return counts
+
+
+def _totals(attacks: Sequence[Attack], scratch: Path) -> dict[str, int]:
+    """The cases of each whole attack; where they have to be counted, by a process that may fork."""
+    totals = {attack.name: attack.cases for attack in attacks if isinstance(attack.cases, int)}
+    if len(totals) < len(attacks):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_prepare) as pool:
+            for attack in attacks:
+                if attack.name not in totals:
+                    totals[attack.name] = pool.submit(counted, attack.name, scratch).result()
+    return totals
+
+
+def counted(name: str, scratch: Path) -> int:
+    """The cases of an attack, in this process."""
+    cases = all_attacks()[name].cases
+    return cases(scratch) if callable(cases) else cases
 
 
 def _until_one_dies(
@@ -168,7 +188,6 @@ def _noted(scratch: Path) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in lines]
 
 
-def share_of(attack: Attack, share: float) -> list[int]:
+def share_of(total: int, share: float) -> list[int]:
     """That share of an attack's cases, at least one."""
-    total = attack.total
     return chosen(total, max(1, round(share * total)))

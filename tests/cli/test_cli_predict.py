@@ -47,6 +47,15 @@ def test_predict_prints_json(own_run: Path, new: Path, capsys: pytest.CaptureFix
     assert {entry["label"]: entry["class"] for entry in prediction["residuals"]} == dict(enumerate(COLOURS))
 
 
+def test_a_picture_that_is_named_twice_is_answered_twice(
+    own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("predict", own_run, "red.png", "green.png", "red.png", "--json", "--device", "cpu") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["file"] for entry in found] == ["red.png", "green.png", "red.png"]
+    assert found[0] == found[2]
+
+
 def test_a_learner_file_serves_too(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(own_run / NEWEST, "mine.safetensors")
     learner = ICTRL.load(own_run / NEWEST, device="cpu")

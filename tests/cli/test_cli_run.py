@@ -205,6 +205,19 @@ def test_a_recipe_of_ones_own_for_another_method(tmp_path: Path, monkeypatch: py
     assert (recipe.method.network.width, recipe.method.first.epochs, recipe.method.later.epochs) == (32, 1, 1)
 
 
+@pytest.mark.parametrize("name", ["../outside", "/absolute/path", "..", "a b;$(x)", "x" * 300])
+def test_the_name_of_a_recipe_chooses_no_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = tmp_path / "one" / "two"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    (inside / "mine.toml").write_text(f'base = "finetune-digits"\nname = {json.dumps(name)}\nstream.limit = 4\n')
+    assert call("run", "mine.toml", "--first.epochs", "1", "--later.epochs", "1", "--device", "cpu") == 0
+    (out,) = (inside / "runs").iterdir()
+    assert re.fullmatch(r"[A-Za-z0-9-]{1,120}-\d{8}-\d{6}", out.name)
+    assert {path for path in tmp_path.rglob("*") if inside not in path.parents} == {inside.parent, inside}
+    assert read_resolved(out / "config.toml").name == name
+
+
 def test_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("recipes") == 0
     output = capsys.readouterr().out

@@ -57,3 +57,14 @@ def test_what_is_wrong_is_named(images: object, labels: object, message: str) ->
     with pytest.raises(InputError) as caught:
         convert(images, labels)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_labels_too_large_for_64_bits_are_refused_and_not_turned_negative(kind: str) -> None:
+    labels = np.array([2**63 + 1, 0], np.uint64)
+    given = labels if kind == "array" else torch.from_numpy(labels)
+    with pytest.raises(InputError, match=r"Expected labels below 2\*\*63 as y of x\.npz but got 9223372036854775809"):
+        labelled_images(("X", np.zeros((2, 1, 8, 8), np.uint8)), ("y", given), " of x.npz")
+    small = np.array([2**63 - 1, 0], np.uint64)
+    _, y = labelled_images(("X", np.zeros((2, 1, 8, 8), np.uint8)), ("y", small), "")
+    assert y.tolist() == [2**63 - 1, 0]

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from run_support import quick, timeless
 
 from ictrl import InputError, Results, load_recipe, run
@@ -90,6 +92,13 @@ def test_class_names_survive_whatever_they_are(name: str, tmp_path: Path) -> Non
     named = results(class_names={7: name, 2: f"{name} too"})
     (tmp_path / "results.json").write_text(named.to_json(), encoding="utf-8")
     assert Results.read(tmp_path / "results.json").class_names == {7: name, 2: f"{name} too"}
+
+
+@given(st.dictionaries(st.integers(0, 10**9), st.text()))
+@settings(max_examples=100, deadline=None)
+def test_any_class_names_survive(names: dict[int, str]) -> None:
+    named = results(class_names=names)
+    assert Results.from_json(named.to_json().encode().decode()) == named
 
 
 def test_every_row_of_a_matrix_has_a_line_of_its_own() -> None:

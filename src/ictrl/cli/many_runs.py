@@ -1,5 +1,6 @@
 """Many runs by one command: their progress, a line for each that ends, and their table."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,7 @@ def do_all(
                     failed=lambda item, error: ended(item, f"failed ({told(error).rstrip('.')})"),
                     glance=bars.of_all,
                     stop=stop,
+                    said=lambda line: print(f"warning: {line}", file=sys.stderr),
                 )
         except KeyboardInterrupt:
             raise Stopped("Stopped. The same command goes on where it was.") from None

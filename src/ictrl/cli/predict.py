@@ -60,12 +60,13 @@ class PredictCommand:
             ask(learner, TellsUnknown, "tell unknown pictures")
         network = learner.recipe.method.network
         read, unread = read_pictures(self.images, network.image_size, network.channels)
-        predictions = classify(learner, read, self.unknown) if read else []
+        by_file = {found.file: found for found in classify(learner, read, self.unknown)} if read else {}
+        predictions = [by_file[file] for file in self.images if file in by_file]  # one that is named twice, twice
         if self.json:
             print(json.dumps([as_json(prediction, names) for prediction in predictions], indent=2))
         elif predictions:
             print_predictions(predictions, names)
-        refuse_unread(unread, len(read) + len(unread))
+        refuse_unread(unread, len(self.images))
 
 
 @dataclass(frozen=True)

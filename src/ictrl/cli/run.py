@@ -1,6 +1,7 @@
 """`ictrl run`, `resume`, `evaluate` and `recipes`."""
 
 import json
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from ictrl.recipes.reader import load_recipe, reached, recipe_names
 DEFAULT_RECIPE = "letters"
 TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
 """Options whose value may look like a recipe."""
+LONGEST = 100  # name of a folder, without its date
 
 RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folder.
 
@@ -97,7 +99,7 @@ class RunCommand(Generic[Method]):
 
     def execute(self) -> None:
         recipe = Recipe(self.name, self.description, self.method, self.stream, self.settings)
-        out = self.out or Path("runs") / f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = self.out or Path("runs") / f"{folder_name(recipe.name)}-{time.strftime('%Y%m%d-%H%M%S')}"
         console = open_console()
         with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
             try:
@@ -182,6 +184,15 @@ class RecipesCommand:
             "what the learner kept alone; reencoded: the paper's protocol, which needs the old images.",
             soft_wrap=True,
         )
+
+
+def folder_name(recipe: str) -> str:
+    """What a recipe is called, as the name of a folder: no path, no hidden file, nothing that a shell would read.
+
+    >>> folder_name("digits"), folder_name("../../etc/x y"), folder_name("..")
+    ('digits', 'etc-x-y', 'run')
+    """
+    return re.sub(r"[^\w.+=@-]+", "-", recipe)[:LONGEST].strip("-.") or "run"
 
 
 def stopped_line(out: Path) -> str:

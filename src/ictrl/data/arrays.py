@@ -80,9 +80,10 @@ def _labels(name: str, given: object, where: str) -> Int[Tensor, " n"]:
         raise InputError(
             f"Expected {name}{where} as one whole number per image but got {dtype} of shape {tuple(array.shape)}."
         )
-    if isinstance(array, Tensor):
-        return array.detach().cpu().long()
-    return torch.from_numpy(array.astype(np.int64))
+    numbers = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
+    if dtype == "uint64" and numbers.size and numbers.max() > np.iinfo(np.int64).max:
+        raise InputError(f"Expected labels below 2**63 as {name}{where} but got {numbers.max()}: number them anew.")
+    return torch.from_numpy(numbers.astype(np.int64))
 
 
 def _array(name: str, given: object, where: str) -> tuple[Array, str]:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import tomli_w
+
 from ictrl.errors import InputError
 from ictrl.recipes.legacy import RECIPES, SETTINGS, flat, is_whole, renamed, results_table, unwritten, whole_recipe
 
@@ -166,6 +168,13 @@ def _targets(key: str) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):  # on one line, as no library writes them
+        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
+
+
+def _key(key: str) -> str:
+    """As TOML has it: in quotes where it needs them."""
+    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")

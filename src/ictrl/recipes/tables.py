@@ -9,6 +9,8 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+import tomli_w
+
 from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
 from ictrl.recipes.legacy import RECIPES, flat
@@ -81,23 +83,23 @@ def _without_later(config: Any) -> dict[str, Any]:
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, every default spelled out."""
-    return "\n".join(_toml_lines(recipe_to_table(recipe), "")) + "\n"
+    table = recipe_to_table(recipe)
+    for name, value in flat(table):
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise ConfigError(
+                f"Expected texts that a file in UTF-8 can hold but {name} is {value!r}: rename what it names."
+            ) from None
+    return tomli_w.dumps(_without_none(table))
 
 
-def _toml_lines(table: dict[str, Any], section: str) -> list[str]:
-    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items()]
-    if section and lines:
-        lines = ["", f"[{section}]", *lines]
-    for key, value in table.items():
-        if isinstance(value, dict):
-            lines += _toml_lines(value, f"{section}.{key}" if section else key)
-    return lines
-
-
-def _toml_value(value: Any) -> str:
-    # JSON's strings, numbers and booleans are TOML's
-    return '"none"' if value is None else json.dumps(value, ensure_ascii=False)
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no null; settings that may be none are read as the text that says so."""
+    return {
+        key: _without_none(value) if isinstance(value, dict) else "none" if value is None else value
+        for key, value in table.items()
+    }
 
 
 def changed(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
