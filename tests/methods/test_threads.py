@@ -145,7 +145,6 @@ READINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "views": ("ictrl", lambda learner: learner.views(TESTS)),
     "class_distances": ("wide", lambda learner: learner.class_distances()),
     "strangeness": ("wide", lambda learner: learner.strangeness(TESTS)),
-    "unknown": ("wide", lambda learner: learner.unknown(TESTS)),
     "predict_proba": ("wide", lambda learner: learner.predict_proba(TESTS)),
     "score": ("er", lambda learner: torch.tensor(learner.score(TESTS, TEST_LABELS))),
     "kept_bytes": ("er", lambda learner: torch.tensor(learner.kept_bytes)),
