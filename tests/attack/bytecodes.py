@@ -41,6 +41,8 @@ class Traced:
         self._error: type[BaseException] | None = None
         self.delivered = 0
         self._late = False
+        self.answer: Any = signal.default_int_handler
+        self.install: Any = signal.signal
 
     def run(
         self, function: Callable[[], Any], at: Sequence[int] = (), error: type[BaseException] | None = None
@@ -50,7 +52,7 @@ class Traced:
         With an `error`, that is raised instead, once, at the first bytecode from there on that can raise one.
         """
         self.count, self.delivered, self._at, self._error, self._late = 0, 0, list(at), error, False
-        before = signal.signal(signal.SIGINT, self._interrupted)
+        before = self.install(signal.SIGINT, self._interrupted)
         try:
             sys.settrace(self._called)
             try:
@@ -62,7 +64,7 @@ class Traced:
         finally:
             while True:
                 try:
-                    signal.signal(signal.SIGINT, before)
+                    self.install(signal.SIGINT, before)
                     break
                 except KeyboardInterrupt:  # one that was on its way
                     continue
@@ -101,7 +103,14 @@ class Traced:
             return
         self.delivered += 1
         self._at = [self.count + more for more in self._at[1:2]] + self._at[2:]
-        raise KeyboardInterrupt
+        self.answer(number, frame)
+
+    def handle(self, number: int, answer: Any) -> Any:
+        """`signal.signal`, for code that handles Ctrl-C itself: from now on that is what the interrupts meet."""
+        if number != signal.SIGINT:
+            return signal.getsignal(number)
+        before, self.answer = self.answer, answer
+        return before
 
 
 _failing: dict[CodeType, dict[int, bool]] = {}

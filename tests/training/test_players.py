@@ -1,10 +1,14 @@
 """Encoder and decoder with their optimisers."""
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 import torch
 from support import tiny_players
 from torch import nn
 
+from ictrl.training import players
 from ictrl.training.players import adam, untrained
 
 
@@ -50,3 +54,23 @@ def test_gradients_pass_through_an_untrained_network_and_leave_nothing() -> None
     with pytest.raises(KeyError), untrained(network):
         raise KeyError
     assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_what_was_not_trained_before_is_not_trained_afterwards() -> None:
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
+    with untrained(network):
+        assert not any(parameter.requires_grad for parameter in network.parameters())
+    assert [parameter.requires_grad for parameter in network.parameters()] == [True, True, False, False]
+
+
+def test_ctrl_c_while_torch_imports_its_compiler_leaves_it_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["import signal", "signal.raise_signal(signal.SIGINT)", "whole = True"]
+    (tmp_path / "slow_compiler.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(players, "COMPILER", "slow_compiler")
+    with pytest.raises(KeyboardInterrupt):
+        adam(nn.Linear(2, 2), 0.1, (0.9, 0.99))
+    assert import_module("slow_compiler").whole
+    adam(nn.Linear(2, 2), 0.1, (0.9, 0.99))

@@ -57,7 +57,13 @@ Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCo
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _main(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # one more, while the first was being answered
+        return INTERRUPTED
+
+
+def _main(arguments: list[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
         sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in arguments

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,8 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("Stopping after this epoch; Ctrl-C again stops at once.", file=sys.stderr)
+        with suppress(RuntimeError):  # within another print, which does not like it
+            print("Stopping after this epoch; Ctrl-C again stops at once.", file=sys.stderr)
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
         yield lambda: False

@@ -4,6 +4,7 @@
 thread would go on without gradients for ever. Their own clean-up cannot help; whoever called can.
 """
 
+import os
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -57,6 +58,15 @@ def undisturbed(computation: Callable[[], Result]) -> Result:
             before.put_back()
         finally:  # once more, if a second Ctrl-C came in between
             before.put_back()
+
+
+def _forked() -> None:
+    """A process that was forked has none of the threads with which torch computes, and would wait for them for ever."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _nesting() -> int:

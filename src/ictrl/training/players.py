@@ -1,9 +1,12 @@
 """The two players: encoder and decoder, each with its optimiser."""
 
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar, cast
 
 import torch
@@ -11,6 +14,7 @@ from torch import Tensor, nn
 
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder
 
+COMPILER = "torch._dynamo"
 Made = TypeVar("Made")
 
 
@@ -54,12 +58,25 @@ def without_optimisers(make: Callable[[], Made]) -> Made:
     return context.run(make)
 
 
+def load_compiler() -> None:
+    """Import torch's compiler, as its optimisers do when the first is made.
+
+    It takes seconds, and a Ctrl-C meanwhile would leave it half imported, so that the process could never learn again.
+    In a thread that does not hear Ctrl-C, it goes on to its end.
+    """
+    if COMPILER not in sys.modules:
+        importing = threading.Thread(target=import_module, args=(COMPILER,), name="import of torch's compiler")
+        importing.start()
+        importing.join()
+
+
 def adam(
     network: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float = 0.0
 ) -> torch.optim.Adam:
     """Adam for a network, such that its step can be recorded on a GPU; with weight decay it is AdamW."""
     if _idle.get():
         return cast(torch.optim.Adam, NoOptimiser())
+    load_compiler()
     # capturable: a recorded step must count its steps on the device; fused: one kernel for all parameters
     on_gpu: dict[str, Any] = {}
     rate: float | Tensor = learning_rate
@@ -74,6 +91,7 @@ def sgd(network: nn.Module, learning_rate: float, momentum: float = 0.0, weight_
     """SGD for a network, such that its step can be recorded on a GPU."""
     if _idle.get():
         return cast(torch.optim.SGD, NoOptimiser())
+    load_compiler()
     on_gpu: dict[str, Any] = {}
     rate: float | Tensor = learning_rate
     if (first := next(network.parameters())).is_cuda:  # one kernel for all parameters, the rate read on the device
