@@ -52,7 +52,7 @@ def test_what_others_change_is_noticed(explore: Any) -> None:
     explorer = explore().open("classes")
     expect(explorer.page.locator(".class-card")).to_have_count(3)
     explorer.page.request.delete(explorer.running.url + "classes/cat")
-    explorer.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # as who comes back to the tab does
+    explorer.look()
     expect(explorer.page.locator(".class-card")).to_have_count(2)
     expect(explorer.page.locator("#learner")).to_have_text("2 classes · version 2")
 
