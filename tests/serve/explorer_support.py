@@ -144,6 +144,10 @@ class Explorer:
         self.button("Learn").click()
         return self.page.locator(".outcome")
 
+    def look(self) -> None:
+        """Come back to the tab, which asks the service how it is."""
+        self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
     def sideways(self) -> int:
         """By how many pixels the page can be moved sideways."""
         return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

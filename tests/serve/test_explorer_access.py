@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from explorer_support import NAMES, NO_CHROMIUM, png, upload
+from explorer_support import NAMES, NO_CHROMIUM, png, upload, wait_for
 from playwright.sync_api import expect
 
 pytestmark = NO_CHROMIUM
@@ -42,6 +42,8 @@ def test_a_server_that_is_gone_is_waited_for(explore: Any) -> None:
     explorer.show(upload("a.png", png(1)))
     banner = explorer.page.locator("#banner")
     expect(banner).to_have_text("The server does not answer. Trying to reach it again …")
+    before = len(explorer.asked("/healthz"))
+    wait_for(explorer.page, lambda: len(explorer.asked("/healthz")) == before + 2)
     explorer.running.start()
     expect(banner).to_be_hidden()
     explorer.show(upload("a.png", png(1)))
@@ -52,6 +54,7 @@ def test_what_others_change_is_noticed(explore: Any) -> None:
     explorer = explore().open("classes")
     expect(explorer.page.locator(".class-card")).to_have_count(3)
     explorer.page.request.delete(explorer.running.url + "classes/cat")
+    explorer.look()
     expect(explorer.page.locator(".class-card")).to_have_count(2)
     expect(explorer.page.locator("#learner")).to_have_text("2 classes · version 2")
 

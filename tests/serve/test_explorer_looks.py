@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from explorer_support import NAMES, NO_CHROMIUM, Explorer, folder, png, upload
-from playwright.sync_api import expect
+from explorer_support import NAMES, NO_CHROMIUM, Explorer, folder, png, upload, wait_for
+from playwright.sync_api import FileChooser, expect
 
 from ictrl.report.palette import DARK, LIGHT
 
@@ -138,6 +138,8 @@ def test_without_a_mouse_a_picture_is_told_and_a_class_is_taught(explore: Any, t
     explorer = explore().open()
     expect(explorer.button("Choose pictures")).to_be_visible()
     press, page = explorer.page.keyboard.press, explorer.page
+    choosers: list[FileChooser] = []
+    page.on("filechooser", lambda chooser: choosers.append(chooser))
     press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     press("Enter")
@@ -145,9 +147,9 @@ def test_without_a_mouse_a_picture_is_told_and_a_class_is_taught(explore: Any, t
     expect(explorer.button("Choose pictures")).to_be_focused()
     outline = explorer.button("Choose pictures").evaluate("button => getComputedStyle(button).outlineStyle")
     assert outline == "solid"
-    with page.expect_file_chooser() as chooser:
-        press("Enter")
-    chooser.value.set_files([upload("a.png", png(1))])
+    press("Enter")
+    wait_for(page, lambda: len(choosers) == 1)
+    choosers[0].set_files([upload("a.png", png(1))])
     expect(page.locator(".verdict strong")).to_have_text(NAMES[1])
     expect(page.locator("#said")).to_contain_text(f"a.png: {NAMES[1]}")
     page.get_by_role("link", name="Teach", exact=True).focus()
@@ -156,9 +158,9 @@ def test_without_a_mouse_a_picture_is_told_and_a_class_is_taught(explore: Any, t
     press("Tab")
     press("Tab")
     expect(explorer.button("Choose a folder")).to_be_focused()
-    with page.expect_file_chooser() as chooser:
-        press("Space")
-    chooser.value.set_files(folder(tmp_path / "new", 3))
+    press("Space")
+    wait_for(page, lambda: len(choosers) == 2)
+    choosers[1].set_files(folder(tmp_path / "new", 3))
     expect(page.locator(".thumbs img")).to_have_count(14)
     explorer.button("Learn").focus()
     press("Enter")

@@ -67,9 +67,11 @@ def test_a_stranger_is_unknown_at_the_rate_that_was_chosen(explore: Any) -> None
     result = explorer.page.locator(".result")
     expect(result.locator(".verdict")).to_have_text("Unknown")
     expect(result).to_contain_text("about 5 in 100 are called unknown too")
+    explorer.page.get_by_label("False alarms").focus()
     explorer.page.get_by_label("False alarms").select_option("0.2")
     expect(result).to_contain_text("about 20 in 100")
     assert "unknown=0.2" in explorer.asked("/predict", "POST")[-1].url
+    expect(explorer.page.get_by_label("False alarms")).to_be_focused()
 
 
 @pytest.mark.parametrize("event", ["paste", "drop"])
@@ -145,3 +147,17 @@ def test_a_learner_that_cannot_draw_and_one_without_probabilities(explore: Any) 
     expect(explorer.page.get_by_role("columnheader", name="Probability")).to_have_count(0)
     expect(explorer.page.get_by_label("False alarms")).to_have_count(0)
     expect(explorer.page.locator(".result figure")).to_have_count(1)
+
+
+def test_what_was_told_is_told_anew_once_the_learner_knows_more(explore: Any) -> None:
+    explorer = explore().open()
+    explorer.show(upload("cat.png", png(1)))
+    expect(explorer.page.locator(".verdict strong")).to_have_text(NAMES[1])
+    explorer.page.get_by_role("link", name="Classes").click()
+    expect(explorer.page.locator(".class-card")).to_have_count(3)
+    explorer.page.request.delete(explorer.running.url + "classes/cat")
+    explorer.look()
+    expect(explorer.page.locator(".class-card")).to_have_count(2)
+    explorer.page.get_by_role("link", name="Try", exact=True).click()
+    expect(explorer.page.locator(".result tbody tr")).to_have_count(2)
+    expect(explorer.page.locator(".file")).to_have_text("cat.png")

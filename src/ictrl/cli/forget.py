@@ -14,6 +14,7 @@ from ictrl.experiment.class_facts import read_facts
 from ictrl.experiment.taught import LearnerPlace, writing
 from ictrl.experiment.teaching import forget, known_names
 from ictrl.methods.capabilities import Forgets, ask
+from ictrl.serve.versions import Versions
 
 FORGET_HELP = """Let a learner forget classes: what it keeps of them is removed, and they are never predicted again.
 
@@ -63,6 +64,10 @@ class ForgetCommand:
         for trace in remains:
             console.print(f"- {trace}", soft_wrap=True)
         of_run = [known[label] for label in labels if facts[label].task is not None or facts[label].since is None]
+        for name in (known[label] for label in labels):
+            if kept := Versions(target).knowing(name):
+                where = f"{counted(len(kept), 'version', 'versions')} that `ictrl serve` keeps in {kept[0].path.parent}"
+                console.print(f"- all of {name}, in {where}", soft_wrap=True)
         if place.is_run and of_run:
             own = "its own checkpoints, results, figures and pictures, which are as they were"
             console.print(f"- all that the run {place.path} holds of {', '.join(of_run)}: {own}", soft_wrap=True)

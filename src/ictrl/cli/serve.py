@@ -73,9 +73,10 @@ class ServeCommand:
             from ictrl.serve.app import Service
             from ictrl.serve.running import bound, serve
         except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] == "ictrl":
+            package = (error.name or "ictrl").partition(".")[0]
+            if package == "ictrl":
                 raise
-            raise InputError(MISSING.format(name=error.name)) from None
+            raise InputError(MISSING.format(name=package)) from None
         from ictrl.serve.host import LearnerHost
 
         self._check()

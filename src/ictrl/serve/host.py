@@ -65,13 +65,16 @@ class LearnerHost:
         finally:
             self._changing.release()
 
-    def change(self, work: Callable[[Position], Found], what: Callable[[Found], str]) -> Found:
-        """Open the learner anew, let `work` change it, write it, serve it. An exception in `work` changes nothing."""
+    def change(self, work: Callable[[Position], Found], taught: Callable[[Found], list[int]]) -> Found:
+        """Open the learner anew, let `work` change it, write it, serve it. An exception in `work` changes nothing.
+
+        `taught` says which classes are new, to be noted.
+        """
         with self._alone():
             position = self.place.open(self.device)
             found = work(position)
             version = max([self.now.version, *(kept.version for kept in self.versions.kept())]) + 1
-            position.notes |= Note(version, now(), what(found)).written()
+            position.notes |= Note(version, now(), taught(found)).written()
             position.learner.save(self.target, position.notes)
             self._serve(position, version)
             return found

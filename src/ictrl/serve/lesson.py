@@ -148,7 +148,7 @@ class Teacher:
             return taught, before, after, of
 
         try:
-            taught, before, after, of = self._host.change(work, lambda _: f"taught {', '.join(lesson.pictures)}")
+            taught, before, after, of = self._host.change(work, lambda found: [new.label for new in found[0]])
             names = self._host.now.names
             compared = [
                 {

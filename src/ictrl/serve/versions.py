@@ -21,7 +21,7 @@ from ictrl.files import UNFINISHED, make_folder, write_atomically
 
 NOTE = "served"  # key of a file's notes
 NAME = re.compile(r"version-(\d{6,})\.safetensors")
-FOUND = "as it was found"
+FOUND, FORGOT = "as it was found", "forgot a class"
 ABANDONED = 60  # seconds after which nobody writes an unfinished file any more
 
 
@@ -30,21 +30,30 @@ class Header:
     """What a learner's file says before its numbers."""
 
     digest: str
-    classes: list[str]
-    """names, labels ascending"""
+    names: dict[int, str]
+    """of its classes, by label, ascending"""
     notes: dict[str, str]
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.names.values())
 
 
 @dataclass(frozen=True)
 class Note:
-    """What is noted beside a version that the service made."""
+    """What is noted within a version that the service made. Classes by label: a name would outlive its class there."""
 
     version: int
     at: str
-    what: str
+    taught: list[int]
+    """new classes; none if one was forgotten"""
 
     def written(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self))}
+
+    def what(self, names: Mapping[int, str]) -> str:
+        """What was done, in words."""
+        return f"taught {', '.join(names.get(label, str(label)) for label in self.taught)}" if self.taught else FORGOT
 
 
 @dataclass(frozen=True)
@@ -66,9 +75,9 @@ def read_header(path: Path) -> Header:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
         notes: dict[str, str] = dict(json.loads(metadata["notes"]))
-        names = json.loads(notes.get("class_names", "{}"))
-        classes = [str(names.get(str(label), label)) for label in sorted(json.loads(metadata["labels"]))]
-        return Header(str(metadata["digest"]), classes, notes)
+        given = json.loads(notes.get("class_names", "{}"))
+        names = {int(label): str(given.get(str(label), label)) for label in sorted(json.loads(metadata["labels"]))}
+        return Header(str(metadata["digest"]), names, notes)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"Expected a saved learner but could not read {path}.") from None
 
@@ -77,7 +86,7 @@ def noted(notes: Mapping[str, str]) -> Note | None:
     """The note of the service, if there is a good one."""
     try:
         found = json.loads(notes[NOTE])
-        return Note(int(found["version"]), str(found["at"]), str(found["what"]))
+        return Note(int(found["version"]), str(found["at"]), [int(label) for label in found["taught"]])
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -109,7 +118,7 @@ class Versions:
                 continue
             version, note = int(named[1]), noted(header.notes)
             own = note is not None and note.version == version
-            at, what = (note.at, note.what) if own and note else (changed.replace("+00:00", "Z"), FOUND)
+            at, what = (note.at, note.what(header.names)) if own and note else (changed.replace("+00:00", "Z"), FOUND)
             found.append(Kept(version, path, header, at, what))
         return sorted(found, key=lambda kept: -kept.version)
 

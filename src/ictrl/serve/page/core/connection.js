@@ -2,7 +2,7 @@
 
 import { announce, banner } from "./say.js";
 
-const AGAIN = [1000, 2000, 4000, 8000]; // milliseconds between attempts
+const AGAIN = [500, 1000, 2000, 4000, 8000]; // milliseconds between attempts
 let attempt = 0;
 let timer = null;
 const waiting = new Set();

@@ -22,8 +22,13 @@ export function fill(parent, ...children) {
 const present = children =>
   children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false);
 
+const LONG = 60; // characters
+
 /** A class's name: in its own direction of writing, broken where it is too long. */
-export const named = name => el("bdi", { class: "name" }, name);
+export function named(name) {
+  const long = name.length > LONG;
+  return el("bdi", { class: long ? "name long" : "name", title: long ? name : null }, name);
+}
 
 /** Names in a sentence: a, b and c. */
 export function listed(names, most = 6) {

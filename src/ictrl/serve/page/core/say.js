@@ -13,7 +13,7 @@ export function announce(text) {
 
 /** A line that goes away by itself, unless it tells of something that went wrong. */
 export function toast(...words) {
-  show("toast", "status", words, LASTS);
+  show("toast", null, words, LASTS);
 }
 
 export function complain(error) {

@@ -26,6 +26,7 @@ export function dropzone({ title, hint, take, drawing = "upload", folders = fals
     input,
     folder,
   );
+  zone.addEventListener("click", event => event.target.closest("button, input") ?? input.click());
   return droppable(zone, take);
 }
 

@@ -55,7 +55,7 @@ export async function confirmForgetting(name) {
   }
 }
 
-function forgotten(body, dialog, name, { remains, kept_versions_with_it: kept }, before) {
+function forgotten(body, dialog, name, { remains }, before) {
   const close = button("Close", { kind: "first", onclick: () => dialog.close() });
   const undo = button("Undo", {
     drawing: "undo",
@@ -65,12 +65,11 @@ function forgotten(body, dialog, name, { remains, kept_versions_with_it: kept },
       undo.disabled = false;
     },
   });
-  const still = kept ? `${counted(kept, "kept version")} still ${kept === 1 ? "knows" : "know"} it.` : null;
   fill(
     body,
     el("h2", { id: "forgetting-title" }, "Forgotten: ", named(name)),
     el("p", {}, "What may remain of it:"),
-    el("ul", { class: "remains" }, remains.map(trace => el("li", {}, trace)), still && el("li", {}, still)),
+    el("ul", { class: "remains" }, remains.map(trace => el("li", {}, trace))),
     el("div", { class: "row end" }, before === null ? null : undo, close),
   );
   close.focus();

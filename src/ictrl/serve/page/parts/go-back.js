@@ -2,7 +2,7 @@
 
 import { askJson } from "../core/api.js";
 import { learner, refresh } from "../core/learner.js";
-import { announce, complain, toast } from "../core/say.js";
+import { complain, toast } from "../core/say.js";
 import { counted } from "../core/words.js";
 
 /** Whether it worked; if not, the reason was said. */
@@ -14,8 +14,6 @@ export async function goBackTo(version) {
     complain(error);
     return false;
   }
-  const words = `This is version ${learner().version} again: ${counted(learner().classes.length, "class", "classes")}.`;
-  toast(words);
-  announce(words);
+  toast(`This is version ${learner().version} again: ${counted(learner().classes.length, "class", "classes")}.`);
   return true;
 }

@@ -106,7 +106,7 @@ function comparison(rows, taught) {
   return el(
     "table",
     { class: "bars compared" },
-    el("caption", {}, "Recognised, class by class"),
+    el("caption", {}, "Recognised, class by class: the bar is now, the mark before"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Class"), el("td", { "aria-hidden": "true" }), ["Before", "Now", "Points"].map(word => el("th", { scope: "col", class: "number" }, word)))),
     el("tbody", {}, cells),
   );

@@ -20,11 +20,14 @@ const RATES = [0.01, 0.05, 0.1, 0.2];
 
 let shown = []; // the latest first; kept while other views are looked at
 let falseAlarms = 0.05;
+let told = null; // the version that told them
+let arrange = () => {}; // them in the view that is looked at
 
 export function showTry(main) {
   const unread = el("div", { class: "stack", role: "alert" });
   const results = el("ol", { class: "results", "aria-label": "Results" });
-  const top = el("div", { class: "row apart results-top" });
+  const heading = el("h2");
+  const top = el("div", { class: "row apart results-top" }, heading, rates(), clearing(), missing());
   const zone = dropzone({
     title: "Drop pictures here",
     hint: "or paste one. As many at once as you like.",
@@ -48,29 +51,31 @@ export function showTry(main) {
   );
 
   function describe() {
-    const { classes } = learner();
+    const { classes, version } = learner();
+    if (shown.length && told !== version && classes.length) askAgain(); // it may know more by now
     zone.hidden = classes.length === 0;
     const none = el("p", { class: "notice" }, "It knows no class yet. ", el("a", { href: "#/teach" }, "Teach it the first"), ".");
     fill(known, classes.length ? [el("h2", {}, "What it knows"), chips(classes)] : none);
   }
 
-  function arrange() {
+  arrange = () => {
     zone.classList.toggle("small", shown.length > 0);
     known.hidden = shown.length > 0;
     fill(results, shown.map(({ item }) => item));
-    fill(top, shown.length ? [el("h2", {}, counted(shown.length, "picture")), rates(), clearing(), missing()] : []);
-  }
+    top.hidden = shown.length === 0;
+    heading.textContent = counted(shown.length, "picture");
+  };
 
-  const clearing = () =>
-    button("Clear", {
-      onclick: () => {
-        for (const one of shown) one.free();
-        shown = [];
-        arrange();
-        fill(unread);
-        main.querySelector("button").focus();
-      },
-    });
+  function clearing() {
+    const clear = () => {
+      for (const one of shown) one.free();
+      shown = [];
+      arrange();
+      fill(unread);
+      main.querySelector("button").focus();
+    };
+    return button("Clear", { onclick: clear });
+  }
 
   function missing() {
     const { draw, probabilities } = learner().can;
@@ -91,6 +96,10 @@ export function showTry(main) {
 
   function changeRate(rate) {
     falseAlarms = rate;
+    askAgain();
+  }
+
+  function askAgain() {
     for (const one of shown) one.wait();
     ask(shown);
   }
@@ -107,6 +116,7 @@ export function showTry(main) {
 
   async function ask(asked) {
     const broken = [];
+    told = learner().version;
     for (let i = 0; i < asked.length; i += AT_ONCE) broken.push(...(await askFor(asked.slice(i, i + AT_ONCE))));
     shown = shown.filter(one => !broken.some(other => other.one === one));
     for (const { one } of broken) one.free();

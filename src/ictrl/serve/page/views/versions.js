@@ -41,7 +41,7 @@ function row({ version, at, what, classes, current }, before) {
       "div",
       { class: "version-words" },
       el("p", { class: "version-what" }, el("span", { class: "version-number" }, version), el("strong", {}, el("bdi", {}, what))),
-      el("p", { class: "quiet" }, el("time", { datetime: at }, minute(at)), ` · ${counted(classes.length, "class", "classes")}`, change(classes, before)),
+      el("p", { class: "quiet" }, el("time", { datetime: at }, minute(at)), ` · ${counted(classes.length, "class", "classes")}`, change(what, classes, before)),
     ),
     current
       ? el("span", { class: "badge" }, "In use")
@@ -55,10 +55,10 @@ async function use(pressed, version) {
   pressed.disabled = false;
 }
 
-/** What a version knows more, and less, than the one before it. */
-function change(classes, before) {
+/** What a version knows more, and less, than the one before it, unless that was said already. */
+function change(said, classes, before) {
   if (!before) return null;
-  const more = classes.filter(name => !before.classes.includes(name));
-  const less = before.classes.filter(name => !classes.includes(name));
+  const more = classes.filter(name => !before.classes.includes(name) && !said.includes(name));
+  const less = before.classes.filter(name => !classes.includes(name) && !said.includes(name));
   return [more.length > 0 && [" · with ", listed(more, 4)], less.length > 0 && [" · without ", listed(less, 4)]];
 }
