@@ -85,7 +85,7 @@ def count(root: Path) -> int:
 @attack(
     "every operation on a file failing in turn, once or from then on: full disk, I/O error, no permission",
     cases=count,
-    small=12,
+    small=8,
 )
 def failures(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
     root = scratch.parents[1]
