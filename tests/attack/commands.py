@@ -2,7 +2,7 @@
 
 import io
 import json
-import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attack.limits import Ended, forked
 
+Made = TypeVar("Made")
 STAGE = {"epochs": 1, "batch": 24, "ema": 0.0}
 TINY: dict[str, Any] = {
     "method": {
@@ -100,13 +101,30 @@ def import_everything() -> None:
 
 @cache
 def prepared(root: Path) -> Path:
-    """Files that the commands begin with, made once per process that attacks."""
+    """Files that the commands begin with, made by the process that needs them first."""
     import_everything()
-    folder = root / f"prepared-{os.getpid()}"
-    folder.mkdir(parents=True)
-    made = forked(lambda: _make(folder), seconds=120)
-    assert not made.error, made.error
+    folder = root / "prepared"
+
+    def make() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        made = forked(lambda: _make(folder), seconds=120)
+        assert not made.error, made.error
+
+    once(root / "prepared.done", make)
     return folder
+
+
+def once(result: Path, make: Callable[[], Made]) -> Made:
+    """What a function returns, called by the first process that asks, and read from a file by the others."""
+    from filelock import FileLock
+
+    result.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{result}.lock"):
+        if not result.exists():
+            made = make()
+            result.write_bytes(pickle.dumps(made))
+        return pickle.loads(result.read_bytes())
 
 
 def _make(folder: Path) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from shutil import rmtree
 from typing import Any
 
-from attack.commands import COMMANDS, Called, Command, alone, prepared
+from attack.commands import COMMANDS, Called, Command, alone, once, prepared
 from attack.limits import Ended
 from attack.operations import Operation, listen
 from attack.registry import FAILED, HELD, Outcome, attack
@@ -30,7 +30,12 @@ class Undisturbed:
 @cache
 def undisturbed(name: str, root: Path) -> Undisturbed:
     """A command from its beginning to its end, in a folder that is removed."""
-    command, made, folder = COMMANDS[name], prepared(root), root / f"undisturbed-{os.getpid()}"
+    return once(root / f"undisturbed {name}", lambda: _undisturbed(name, root))
+
+
+def _undisturbed(name: str, root: Path) -> Undisturbed:
+    command, made, folder = COMMANDS[name], prepared(root), root / f"{name}-undisturbed"
+    rmtree(folder, ignore_errors=True)
     command.prepare(made, folder)
     before = alone(lambda: command.state(folder)).value
     operations: list[Operation] = []
@@ -102,7 +107,7 @@ def killed_before(command: Command, folder: Path, number: int, torn: bool) -> En
     return alone(dies)
 
 
-@attack("killed before every operation on a file, within every write, and at random moments", cases=1000, small=12)
+@attack("killed before every operation on a file, within every write, and at random moments", cases=1000, small=8)
 def kills(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
     root = scratch.parents[1]
     listed = moments(root)

@@ -69,8 +69,9 @@ def play_all(
         counts[attack.name].add(found, seconds)
         told(attack, counts[attack.name], len(cases[attack.name]))
 
+    pool = _pool(jobs)
     try:
-        totals = _totals(attacks, scratch)
+        totals = {attack.name: _total(attack, pool, scratch) for attack in attacks}
         cases = {attack.name: list(amount(attack, totals[attack.name])) for attack in attacks}
         waiting = [
             (attack, cases[attack.name][start : start + attack.chunk])
@@ -78,23 +79,24 @@ def play_all(
             for start in range(0, len(cases[attack.name]), attack.chunk)
         ]
         while waiting:
-            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done)
+            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done, pool)
             for suspect in suspects:
-                _until_one_dies([suspect], seed, 1, scratch, done)
+                _until_one_dies([suspect], seed, 1, scratch, done, _pool(1))
+            pool = _pool(jobs)
     finally:
+        _end(pool)
         shutil.rmtree(scratch, ignore_errors=True)
     return counts
 
 
-def _totals(attacks: Sequence[Attack], scratch: Path) -> dict[str, int]:
-    """The cases of each whole attack; where they have to be counted, by a process that may fork."""
-    totals = {attack.name: attack.cases for attack in attacks if isinstance(attack.cases, int)}
-    if len(totals) < len(attacks):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_prepare) as pool:
-            for attack in attacks:
-                if attack.name not in totals:
-                    totals[attack.name] = pool.submit(counted, attack.name, scratch).result()
-    return totals
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process that forks must have one thread
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare)
+
+
+def _total(attack: Attack, pool: ProcessPoolExecutor, scratch: Path) -> int:
+    """The cases of a whole attack; where they have to be counted, by a process that may fork."""
+    return attack.cases if isinstance(attack.cases, int) else pool.submit(counted, attack.name, scratch).result()
 
 
 def counted(name: str, scratch: Path) -> int:
@@ -104,14 +106,13 @@ def counted(name: str, scratch: Path) -> int:
 
 
 def _until_one_dies(
-    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, done: Done
+    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, done: Done, pool: ProcessPoolExecutor
 ) -> tuple[list[Chunk], list[Chunk]]:
     """Play chunks. When a process dies: the cases that were being played, and the chunks that are still to be played.
 
     A chunk of one case that is played by itself is to blame for its death, and counts as failed.
     """
     waiting, going = list(chunks), dict[Future[float], tuple[Attack, list[int], Path]]()
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare)
     try:
         while waiting or going:
             while waiting and len(going) < jobs:
@@ -127,12 +128,17 @@ def _until_one_dies(
                 done(attack, _noted(own), seconds)
         return [], []
     finally:
-        workers = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in workers:  # after Ctrl-C too, nobody is left behind
-            process.terminate()
-        for process in workers:
-            process.join()
+        _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Nobody is left behind, after Ctrl-C either; what a process of a pool has forked dies with it."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in workers:
+        process.terminate()
+    for process in workers:
+        process.join()
 
 
 def _blame(
@@ -153,11 +159,8 @@ def _blame(
 
 
 def _prepare() -> None:
-    """A process that forks must have one thread; Ctrl-C is the business of the one above."""
+    """Ctrl-C is the business of the process above."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import torch
-
-    torch.set_num_threads(1)
     all_attacks()
 
 

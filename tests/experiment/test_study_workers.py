@@ -15,6 +15,7 @@ from run_support import newest, tensors, timeless
 from study_support import EPOCHS, TOML, write_study
 
 from ictrl import EpochReport, InputError
+from ictrl.errors import RunsFailedError
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.study import Planned, Study, plan
@@ -110,7 +111,7 @@ def test_an_error_that_nobody_foresaw_holds_up_no_other_either(
 
     monkeypatch.setattr("ictrl.experiment.study_workers.run", breaks)
     planned = plan(study, tmp_path / "out", seeds=[0])
-    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
+    with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [False, True]
 
@@ -183,7 +184,7 @@ def test_a_process_that_is_killed_takes_only_its_own_run_with_it(study: Study, t
     failed: list[tuple[str, str]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        with pytest.raises(InputError, match=r"1 of 3 did not\. lambda-10-seed0: its process was killed, perhaps"):
+        with pytest.raises(RunsFailedError, match=r"1 of 3 did not\. lambda-10-seed0: its process was killed, perhaps"):
             carry_out(
                 study,
                 planned,
@@ -272,7 +273,7 @@ def test_absurd_settings_fail_their_own_run_alone(study: Study, tmp_path: Path) 
     planned = plan(study, tmp_path / "out", seeds=[0])
     assert all(len(item.folder.name) < 120 for item in planned)
     assert [item.epochs[0] for item in planned] == [0] * 4
-    with pytest.raises(InputError, match=r"2 of 4 did not\. tasks-seed0: Expected .* width-seed0: "):
+    with pytest.raises(RunsFailedError, match=r"2 of 4 did not\. tasks-seed0: Expected .* width-seed0: "):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [False, False, True, True]
 
@@ -280,7 +281,7 @@ def test_absurd_settings_fail_their_own_run_alone(study: Study, tmp_path: Path) 
 def test_a_table_that_cannot_be_written_holds_up_no_run(study: Study, tmp_path: Path) -> None:
     planned = plan(study, tmp_path / "out", seeds=[0])
     (tmp_path / "out" / "table.md").mkdir(parents=True)
-    with pytest.raises(InputError, match="what was written about lambda-3-seed0: IsADirectoryError: "):
+    with pytest.raises(RunsFailedError, match="what was written about lambda-3-seed0: IsADirectoryError: "):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [True, True]
 
@@ -295,6 +296,6 @@ def test_a_method_that_leaves_does_not_end_the_study(
 
     monkeypatch.setattr("ictrl.experiment.study_workers.run", leaves)
     planned = plan(study, tmp_path / "out", seeds=[0])
-    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: SystemExit 3"):
+    with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: SystemExit 3"):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [False, True]

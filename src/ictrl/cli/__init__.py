@@ -34,7 +34,7 @@ from ictrl.cli import (
     teach,
 )
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
-from ictrl.errors import NonFiniteError, UserError
+from ictrl.errors import NonFiniteError, RunsFailedError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
@@ -91,7 +91,7 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         before = " What was written before is good." if error.errno in DISK else ""
         return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
-    if isinstance(error, UserError | NonFiniteError | OSError):
+    if isinstance(error, UserError | NonFiniteError | RunsFailedError | OSError):
         return str(error)
     reason = " ".join([f"{type(error).__name__}:", *str(error).split()])
     return f"Expected the command to succeed but got {reason} (the same command with --debug shows where)"

@@ -12,7 +12,7 @@ from rich.progress import Progress, TaskID
 
 from ictrl.cli.output import last_accuracies
 from ictrl.cli.watch import Watch, bars_on, stop_requests
-from ictrl.errors import InputError
+from ictrl.errors import InputError, RunsFailedError
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
@@ -86,7 +86,7 @@ def do_all(
                 )
         except KeyboardInterrupt:
             raise Stopped("Stopped. The same command goes on where it was.") from None
-        except InputError:
+        except (InputError, RunsFailedError):
             if any(item.finished for item in planned):
                 show()
             raise

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from ictrl.errors import ConfigError, InputError, NonFiniteError, UserError
+from ictrl.errors import ConfigError, InputError, NonFiniteError, RunsFailedError, UserError
 from ictrl.experiment import first_tasks
 from ictrl.experiment.run import Listener, resume, run
 from ictrl.experiment.study import Planned, Study
@@ -82,7 +82,8 @@ def carry_out(
         tabled()
     if failures:
         reasons = " ".join(f"{name}: {told(error)}" for name, error in failures.items())
-        raise InputError(
+        mistakes = all(isinstance(error, UserError) for error in failures.values())
+        raise (InputError if mistakes else RunsFailedError)(
             f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not. {reasons}"
         )
 
