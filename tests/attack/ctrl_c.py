@@ -58,7 +58,7 @@ def judged(called: Called | None, raised: str) -> str:
     return Called(called.code, called.out, "\n".join(lines)).unclean
 
 
-@attack("Ctrl-C at random bytecodes of commands, once and twice", cases=2000, small=8, chunk=25)
+@attack("Ctrl-C at random bytecodes of commands, once and twice", cases=500, small=6, chunk=25)
 def ctrl_c(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
     root, names = scratch.parents[1], list(COMMANDS)
     for case in cases:

@@ -1,14 +1,18 @@
 """The command line as a whole: help, exit codes, mistakes in one line."""
 
+import io
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support import call
 
 import ictrl
+import ictrl.cli
 from ictrl.cli import main, parse
 from ictrl.cli.run import RunCommand
 
@@ -237,3 +241,44 @@ def test_whoever_reads_the_output_may_have_seen_enough() -> None:
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split()[:2] == ["recipe", "method"]
     assert done.stderr == ""
+
+
+class Interrupting:
+    """A command in which Ctrl-C comes at a given place."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.execute = act
+
+
+class Destroyed:
+    """Ctrl-C comes while it is destroyed, where nothing can be raised."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_a_destructor_stops_the_command_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        Destroyed()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            pass
+
+    monkeypatch.setattr(ictrl.cli, "parse", lambda arguments: Interrupting(act))
+    assert main(["methods"]) == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+def test_a_second_ctrl_c_while_the_first_is_answered_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(io.StringIO):
+        def write(self, text: str) -> int:
+            raise KeyboardInterrupt
+
+    def act() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ictrl.cli, "parse", lambda arguments: Interrupting(act))
+    monkeypatch.setattr(sys, "stderr", Interrupted())
+    assert main(["methods"]) == 130

@@ -7,7 +7,9 @@ import errno
 import io
 import os
 import sys
-from functools import reduce
+from _thread import interrupt_main, start_new_thread
+from collections.abc import Callable
+from functools import partial, reduce
 from itertools import pairwise
 from operator import or_
 from typing import Annotated, Any
@@ -57,10 +59,22 @@ Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCo
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
+    hook = sys.unraisablehook
     try:
+        sys.unraisablehook = partial(_unraisable, hook)
         return _main(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # one more, while the first was being answered
         return INTERRUPTED
+    finally:
+        sys.unraisablehook = hook
+
+
+def _unraisable(hook: Callable[[Any], object], what: Any) -> None:
+    """Ctrl-C in a destructor, which can raise nothing and prints a traceback: once more, as soon as it is over."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        start_new_thread(interrupt_main, ())  # from here it would come in here
+    else:
+        hook(what)
 
 
 def _main(arguments: list[str]) -> int:
