@@ -12,7 +12,7 @@ import pytest
 from serve_support import Client, events, form, large, line_of, of
 
 from ictrl import InputError
-from ictrl.serve.limits import MB, Limits
+from ictrl.serve.bounds import MB, Limits
 from ictrl.serve.refusals import RefusedError
 from ictrl.serve.uploads import Budget, Form
 

@@ -20,7 +20,7 @@ from ictrl import load_learner
 from ictrl.data import read_picture
 from ictrl.serve import batches, png
 from ictrl.serve.batches import Batches
-from ictrl.serve.limits import Limits
+from ictrl.serve.bounds import Limits
 
 Serve = Callable[..., Client]
 PNG = {"content-type": "image/png"}
