@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -96,6 +97,7 @@ def test_every_command_does_what_it_says(
         "run",
         "predict",
         "teach",
+        "serve",
         "compare",
     ]
     monkeypatch.setattr("ictrl.cli.load_recipe", lambda name: quick(load_recipe(name)))
@@ -103,7 +105,11 @@ def test_every_command_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     draw_shapes(tmp_path)
     for line in lines:
-        assert call(*shlex.split(line)) == 0, line
+        if (command := shlex.split(line))[0] == "serve":
+            with script("serving").served(Path(*command[1:])) as server:
+                assert httpx.get(f"{server.url}/healthz").json()["classes"] == 4
+        else:
+            assert call(*command) == 0, line
     said = capsys.readouterr().out
     assert "runs/digits is finished: all 5 tasks are learned." in said
     assert "shapes as 32×32 colour: 3 classes in 2 tasks" in said
