@@ -201,7 +201,7 @@ def test_clients_are_answered_in_batches_and_each_gets_its_own(
 
 def test_a_full_queue_and_a_late_answer(wide: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
-    monkeypatch.setattr(Batches, "_answer", lambda self, batch: go.wait(30))
+    monkeypatch.setattr(Batches, "_answered", lambda self, batch: go.wait(30) and [])
     client = serve(wide, Limits(queue=2, max_pictures=2, timeout=0.3))
     with ThreadPoolExecutor(3) as pool:
         late = pool.submit(client.post, "/predict", content=of(0, 1)[0], headers=PNG)

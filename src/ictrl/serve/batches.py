@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import torch
@@ -27,11 +27,14 @@ from ictrl.shapes import UInt8
 class Waiting:
     """Pictures of one request."""
 
-    images: UInt8[Tensor, "n c h w"]
+    images: list[UInt8[Tensor, "c h w"]]
     asked: Asked
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[tuple[Served, list[Answer]]]"
     given_up: bool = field(default=False)
+
+
+Outcome = tuple[Served, list[Answer]] | RefusedError
 
 
 class Batches:
@@ -72,7 +75,7 @@ class Batches:
                 self._coming -= 1
                 self._changed.notify_all()
 
-    async def predict(self, images: UInt8[Tensor, "n c h w"], asked: Asked) -> tuple[Served, list[Answer]]:
+    async def predict(self, images: list[UInt8[Tensor, "c h w"]], asked: Asked) -> tuple[Served, list[Answer]]:
         """The answers for these pictures, and the version of the learner that gave them."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(images, asked, loop, loop.create_future())
@@ -93,10 +96,9 @@ class Batches:
     def _work(self) -> None:
         while batch := self._next():
             try:
-                self._answer(batch)
+                _tell(self._answered(batch))
             except Exception as error:
-                for waiting in batch:
-                    _tell(waiting, _as_refusal(error))
+                _tell([(waiting, _as_refusal(error)) for waiting in batch])
 
     def _next(self) -> list[Waiting]:
         """The pictures that wait, a batch of them at most; nothing once all is done."""
@@ -115,40 +117,43 @@ class Batches:
             self._pictures -= n
             return batch
 
-    def _answer(self, batch: list[Waiting]) -> None:
-        served, fitting = self._served(), list[Waiting]()
+    def _answered(self, batch: list[Waiting]) -> list[tuple[Waiting, Outcome]]:
+        served, fitting, told = self._served(), list[Waiting](), list[tuple[Waiting, Outcome]]()
         shape = (served.channels, served.image_size, served.image_size)
         for waiting in batch:
             if waiting.given_up:
                 continue
-            if tuple(waiting.images.shape[1:]) != shape:
-                _tell(waiting, busy("Expected the learner to stay but it was replaced meanwhile: send it again."))
+            if tuple(waiting.images[0].shape) != shape:
+                told.append((waiting, busy("Expected the same learner but it was replaced meanwhile: send it again.")))
             else:
                 fitting.append(waiting)
         if not fitting:
-            return
-        images = torch.cat([waiting.images for waiting in fitting])
+            return told
+        images = torch.stack([image for waiting in fitting for image in waiting.images])
         self._counted(len(images))
         asked = [waiting.asked for waiting in fitting for _ in waiting.images]
         found = answers(served, images, asked)
         for waiting in fitting:
-            _tell(waiting, (served, found[: len(waiting.images)]))
+            told.append((waiting, (served, found[: len(waiting.images)])))
             found = found[len(waiting.images) :]
+        return told
 
 
-def _tell(waiting: Waiting, outcome: "tuple[Served, list[Answer]] | RefusedError") -> None:
+def _tell(told: list[tuple[Waiting, Outcome]]) -> None:
+    """All of a batch at once: waking the server's thread costs more than a prediction."""
+
     def tell() -> None:
-        if waiting.future.done():
-            return
-        if isinstance(outcome, RefusedError):
-            waiting.future.set_exception(outcome)
-        else:
-            waiting.future.set_result(outcome)
+        for waiting, outcome in told:
+            if waiting.future.done():
+                continue
+            if isinstance(outcome, RefusedError):
+                waiting.future.set_exception(outcome)
+            else:
+                waiting.future.set_result(outcome)
 
-    try:
-        waiting.loop.call_soon_threadsafe(tell)
-    except RuntimeError:  # the loop has ended, and nobody waits
-        return
+    if told:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            told[0][0].loop.call_soon_threadsafe(tell)
 
 
 def _as_refusal(error: Exception) -> RefusedError:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import torch
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from torch import Tensor
@@ -40,7 +39,7 @@ async def predict(core: Core, request: Request) -> Response:
         unread = [answer for answer, _ in found]
         content = {"error": unread[0]["error"], "version": now.version, "predictions": unread}
         return JSONResponse(content, status_code=400)
-    served, predicted = await core.batches.predict(torch.stack(images), asked)
+    served, predicted = await core.batches.predict(images, asked)
     answers = []
     for answer, place in found:
         said = answer if place is None else {**answer, **predicted[place]}
