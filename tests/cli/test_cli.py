@@ -17,7 +17,7 @@ from ictrl.cli import main, parse
 from ictrl.cli.run import RunCommand
 
 COMMANDS = [
-    "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "sample",
+    "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "serve", "sample",
     "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes", "methods",
     "migrate",
 ]  # fmt: skip

@@ -154,7 +154,8 @@ class Explorer:
 
     def check(self, allowed: tuple[str, ...] = ()) -> None:
         """Nothing went wrong but what was asked for, and nobody else was asked for anything."""
-        assert [error for error in self.errors if not any(words in error for words in allowed)] == []
+        wrong = [error for error in self.errors if not any(words in error for words in allowed)]
+        assert wrong == [], wrong
         strangers = {urlsplit(one.url).netloc for one in self.requests if urlsplit(one.url).scheme in ("http", "https")}
         assert strangers <= {f"127.0.0.1:{self.running.port}"}
 

@@ -177,10 +177,15 @@ def test_an_error_while_it_learns_is_said(explore: Any, tmp_path: Path, monkeypa
 
 
 def test_a_class_is_collected_with_the_camera(explore: Any) -> None:
-    explorer = explore().open("teach")
+    explorer = explore()
+    explorer.page.clock.install()
+    explorer.open("teach")
     explorer.button("Use the camera").click()
     explorer.button("Take 20 pictures").click()
     expect(explorer.page.locator(".countdown")).to_have_text("3")
+    explorer.page.clock.run_for(1000)
+    expect(explorer.page.locator(".countdown")).to_have_text("2")
+    explorer.page.clock.run_for(1500)
     expect(explorer.page.get_by_text(re.compile(r"^\d+ pictures? taken$")).first).to_be_visible()
     explorer.button("Done").click()
     expect(explorer.page.get_by_role("dialog")).to_have_count(0)

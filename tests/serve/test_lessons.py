@@ -17,7 +17,7 @@ from support import call, pictures
 from ictrl import load_learner
 from ictrl.experiment.taught import writing
 from ictrl.methods import storage
-from ictrl.serve import lesson
+from ictrl.serve import lesson, versions
 from ictrl.serve.bounds import Limits
 from ictrl.serve.estimate import accuracy_from_memory
 from ictrl.training.loop import EpochReport
@@ -192,6 +192,22 @@ def test_a_learner_that_cannot_be_written_stays(wide: Path, serve: Serve, monkey
     assert (said["version"], len(said["predictions"][0]["classes"])) == (1, 3)
     monkeypatch.undo()
     assert taught(client, hedgehog=of(3))[-1][1]["version"] == 2
+
+
+def test_a_version_that_cannot_be_kept_is_served_all_the_same(
+    wide: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = serve(wide)
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(versions, "write_atomically", full)
+    assert taught(client, hedgehog=of(3))[-1][1]["version"] == 2  # it is written, and nobody is told otherwise
+    assert len(load_learner(wide).labels) == 4
+    assert client.get("/healthz").json()["version"] == 2
+    (record,) = caplog.records
+    assert record.getMessage() == "Expected to keep version 2 but could not: No space left on device."
 
 
 @pytest.mark.parametrize(

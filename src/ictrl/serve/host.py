@@ -9,6 +9,7 @@ The lock is held for the time of a change and not longer: between changes, other
 that and serves the new one, as the next version.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from ictrl.serve.refusals import RefusedError
 from ictrl.serve.served import Served
 from ictrl.serve.versions import Note, Versions, read_header
 
+logger = logging.getLogger(__name__)
 Found = TypeVar("Found")
 Signature = tuple[tuple[str, int, int, int], ...]
 TRIES = 5  # to read a file that is being replaced again and again
@@ -75,8 +77,9 @@ class LearnerHost:
             found = work(position)
             version = max([self.now.version, *(kept.version for kept in self.versions.kept())]) + 1
             position.notes |= Note(version, now(), taught(found)).written()
+            served = Served.of(position, version, self.read_only)
             position.learner.save(self.target, position.notes)
-            self._serve(position, version)
+            self._serve(served)
             return found
 
     def go_to(self, version: int) -> Served:
@@ -87,9 +90,10 @@ class LearnerHost:
                 raise RefusedError(404, f"Expected a kept version but got {version}; kept are {there}.")
             learner = load_learner(kept.path, device=self.device)  # a damaged one is refused before anything is written
             position = Position(learner, 0, read_stored(kept.path, LEARNER).notes)
+            served = Served.of(position, version, self.read_only)
             write_atomically(self.target, kept.path.read_bytes())
-            self._serve(position, version)
-            return self.now
+            self._serve(served)
+            return served
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -108,10 +112,12 @@ class LearnerHost:
         finally:
             self._changing.release()
 
-    def _serve(self, position: Position, version: int) -> None:
-        self._seen = self._signature()
-        self.now = Served.of(position, version, self.read_only)
-        self._keep()
+    def _serve(self, served: Served) -> None:
+        self._seen, self.now = self._signature(), served
+        try:
+            self._keep()
+        except OSError as error:  # what was asked for is done, and one cannot come back to it later: no more than that
+            logger.warning("Expected to keep version %d but could not: %s.", served.version, error.strerror)
 
     def _keep(self) -> None:
         """A copy of the file as a version, unless it is one."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ictrl.errors import UserError
 from ictrl.experiment.checkpoints import Position
@@ -42,8 +43,18 @@ class Served:
 
     @classmethod
     def of(cls, position: Position, version: int, read_only: bool) -> "Served":
+        """Ready to answer: what a learner computes once, such as its classifier, is computed here."""
         names = known_names(position)
-        return cls(position.learner, version, names, read_facts(position.notes, names), read_only)
+        served = cls(position.learner, version, names, read_facts(position.notes, names), read_only)
+        if names:
+            served.learner.scores(served.blank)
+        assert served.can
+        return served
+
+    @property
+    def blank(self) -> Tensor:
+        """A picture of nothing."""
+        return torch.zeros(1, self.channels, self.image_size, self.image_size, dtype=torch.uint8)
 
     @property
     def image_size(self) -> int:
@@ -73,7 +84,7 @@ class Served:
         if not isinstance(self.learner, TellsUnknown):
             return False
         try:
-            self.learner.unknown(torch.zeros(1, self.channels, self.image_size, self.image_size, dtype=torch.uint8))
+            self.learner.unknown(self.blank)
         except UserError:
             return False
         return True
