@@ -21,6 +21,7 @@ GROUND = ["errors", "files", "limits", "typed_json", "config"]
 ABOVE = {
     "errors": [],
     "shapes": [],
+    "startup": [],
     "files": [],
     "limits": ["errors"],
     "typed_json": ["errors", "limits"],
@@ -37,7 +38,19 @@ ABOVE = {
     "deploy": [*GROUND, "recipes", "data", "methods"],
     "visualize": [*GROUND, "data", "theory", "nets", "memory", "methods", "experiment"],
     "report": [*GROUND, "recipes", "data", "theory", "memory", "methods", "experiment", "visualize"],
-    "cli": [*GROUND, "recipes", "data", "theory", "training", "methods", "experiment", "visualize", "report", "deploy"],
+    "cli": [
+        *GROUND,
+        "startup",
+        "recipes",
+        "data",
+        "theory",
+        "training",
+        "methods",
+        "experiment",
+        "visualize",
+        "report",
+        "deploy",
+    ],
 }
 LONG = {  # files of more than 250 lines, each with its reason
     "config.py": "every setting, once",

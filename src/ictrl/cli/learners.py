@@ -1,12 +1,12 @@
 """What commands that use a learner share: opening it, naming its classes, reading pictures, writing sheets."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from ictrl.cli.terminal import tell
 from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
@@ -14,6 +14,7 @@ from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import known_names
 from ictrl.files import make_folder, write_atomically
+from ictrl.limits import DRAWN
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Replays
 from ictrl.shapes import UInt8
@@ -30,9 +31,9 @@ def open_position(place: LearnerPlace, device: str) -> Position:
     """A learner with its notes. Files that were passed over are named, and of a run's two learners the one taken."""
     position = place.open(device)
     for warning in position.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        tell(f"warning: {warning}")
     if place.is_run and place.taught.is_file():
-        print(f"Opened {place.taught}, which was taught since the run.", file=sys.stderr)
+        tell(f"Opened {place.taught}, which was taught since the run.")
     return position
 
 
@@ -80,6 +81,12 @@ def check_png(out: Path) -> None:
         raise InputError(f"Expected --out to be a file that ends in .png but got {out}.")
 
 
+def check_drawn(n: int, option: str) -> None:
+    """Refuse to draw more pictures than anybody looks at, and than there is memory for."""
+    if problem := DRAWN.exceeded(n):
+        raise InputError(f"Expected fewer pictures for {option} but got {problem}.")
+
+
 def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
     """Rows of pictures as a PNG file, in a folder that is made if need be."""
     make_folder(out.parent)
@@ -91,7 +98,4 @@ def warn_of_replay(learner: Learner[Any]) -> None:
     recognised = learner.replay_recognised() if isinstance(learner, Replays) else 1.0
     if recognised < REPLAY_WELL:
         hint = "the decoder has not learned to draw them well"
-        print(
-            f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.",
-            file=sys.stderr,
-        )
+        tell(f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.")

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ictrl.cli.terminal import SafeConsole, shown
 from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.results import PROTOCOLS, Results
 
@@ -21,7 +22,7 @@ TITLES = {
 
 def open_console() -> Console:
     """A console that prints texts as they are, and cuts no line of a table where the output is a file or a pipe."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = SafeConsole(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 100_000
     return console
@@ -117,5 +118,5 @@ def print_replay(console: Console, replay: float) -> None:
 
 def class_list(labels: list[int], names: Mapping[int, str]) -> str:
     """Classes for a table, by name, the first few of many."""
-    shown = [names.get(label, str(label)) for label in labels]
-    return " ".join(shown) if len(shown) <= 10 else f"{' '.join(shown[:9])} … ({len(shown)})"
+    listed = [shown(names.get(label, str(label))) for label in labels]
+    return " ".join(listed) if len(listed) <= 10 else f"{' '.join(listed[:9])} … ({len(listed)})"

@@ -1,6 +1,5 @@
 """`ictrl review`: going through a run's classes again, without labels."""
 
-import sys
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from ictrl.cli.options import OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import accuracies, counted, open_console
+from ictrl.cli.terminal import shown, tell
 from ictrl.cli.watch import bars_on, stop_requests
 from ictrl.experiment.review import Listener, Manner, review
 from ictrl.experiment.run import Stopped
@@ -66,10 +66,9 @@ class ReviewCommand:
             console.print(f"all classes at once: accuracy {accuracies(found['joint'])}", soft_wrap=True)
         before, after = (found["cycles"][i]["memory"] for i in (0, -1))
         if after < before - WORSE:
-            print(
+            tell(
                 f"warning: accuracy from memory fell from {before:.3f} to {after:.3f}: learning a class again moves "
-                "the encoder under the others. The run's own learner is as it was, and the better one.",
-                file=sys.stderr,
+                "the encoder under the others. The run's own learner is as it was, and the better one."
             )
         name = self.manner.name
         console.print(f"Accuracies: {self.run / f'{name}.json'}", soft_wrap=True)
@@ -100,7 +99,7 @@ class _Watch(Listener):
             )
 
     def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
-        self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {name}")
+        self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {shown(name)}")
         self.bars.reset(self.epochs, note="")
 
     def on_epoch(self, report: EpochReport) -> None:
@@ -108,7 +107,7 @@ class _Watch(Listener):
 
     def on_reviewed(self, cycle: int, name: str, seen: dict[str, Any]) -> None:
         if seen["reason"]:
-            self.console.print(f"cycle {cycle}, class {name}: left as it was, {seen['reason']}", soft_wrap=True)
+            self.console.print(f"cycle {cycle}, class {shown(name)}: left as it was, {seen['reason']}", soft_wrap=True)
 
     def on_cycle(self, entry: dict[str, Any]) -> None:
         when = f"after {counted(entry['cycle'], 'cycle', 'cycles')}" if entry["cycle"] else "before"

@@ -12,7 +12,8 @@ from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, adopt
 from ictrl.experiment.class_facts import after_task, read_facts, written
-from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
+from ictrl.experiment.evaluation import describe, measure, measure_floor, near
+from ictrl.experiment.measured import Measured
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY, Stream, check_images, fingerprint, moved, run_data, stream_of
@@ -146,7 +147,7 @@ def evaluate(
 
 
 def _measured(position: Position) -> Measured:
-    return Measured.from_notes(json.loads(position.notes["measured"]))
+    return Measured.from_notes(position.notes, position.done)
 
 
 def _go_on(
