@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import tyro
-from torch import Tensor
 
 from ictrl.cli.learners import (
     check_drawn,
@@ -15,6 +14,7 @@ from ictrl.cli.learners import (
     open_learner,
     read_pictures,
     refuse_unread,
+    tested_images,
     warn_of_replay,
     write_sheet,
 )
@@ -24,10 +24,7 @@ from ictrl.cli.terminal import shown
 from ictrl.errors import InputError
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, DrawsFeatures, ask
-from ictrl.methods.inputs import whole_number
-from ictrl.shapes import UInt8
 from ictrl.visualize import walks
 
 SAMPLE_HELP = """Replay pictures of a class from memory, as a sheet of them in a PNG file.
@@ -241,13 +238,3 @@ class InterpolateCommand:
 
 
 DrawCommands = SampleCommand | WalkCommand | ReconstructCommand | NearestCommand | InterpolateCommand
-
-
-def tested_images(
-    learner: Learner[Any], folder: RunFolder, root: Path | None, n: int
-) -> list[UInt8[Tensor, "_ c h w"]]:
-    """The first n test images of each class that was learned, a row per class."""
-    n = whole_number(n, "n", least=1)
-    _, tasks = run_data(folder, root)
-    by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}
-    return [by_class[label] for label in learner.classes_.tolist() if label in by_class]

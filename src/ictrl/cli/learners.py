@@ -11,12 +11,15 @@ from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import REPLAY_WELL
+from ictrl.experiment.run_data import run_data
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import known_names
 from ictrl.files import make_folder, write_atomically
 from ictrl.limits import DRAWN
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Replays
+from ictrl.methods.inputs import whole_number
 from ictrl.shapes import UInt8
 from ictrl.visualize.contact_sheet import contact_sheet
 
@@ -99,3 +102,13 @@ def warn_of_replay(learner: Learner[Any]) -> None:
     if recognised < REPLAY_WELL:
         hint = "the decoder has not learned to draw them well"
         tell(f"warning: only {recognised:.0%} of what memory replays of all classes is recognised: {hint}.")
+
+
+def tested_images(
+    learner: Learner[Any], folder: RunFolder, root: Path | None, n: int
+) -> list[UInt8[Tensor, "_ c h w"]]:
+    """The first n test images of each class that was learned, a row per class."""
+    n = whole_number(n, "n", least=1)
+    _, tasks = run_data(folder, root)
+    by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}
+    return [by_class[label] for label in learner.classes_.tolist() if label in by_class]

@@ -1,7 +1,7 @@
 """What is measured while a run goes on, as its checkpoints keep it."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ictrl.errors import InputError
-from ictrl.typed_json import noted, typed
+from ictrl.typed_json import typed
 
 
 @dataclass
@@ -31,15 +31,14 @@ class Measured:
     seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floors": 0.0})
 
     @classmethod
-    def from_notes(cls, notes: Mapping[str, str], done: int) -> "Measured":
+    def from_notes(cls, notes: dict[str, Any], done: int | None = None) -> "Measured":
         """As a checkpoint after so many tasks holds it, of this version or an earlier one."""
-        found: dict[str, Any] = noted(notes, "measured", dict[str, Any], {})
-        found = {"untrained" if key == "floor" else key: value for key, value in found.items()}
+        found = {"untrained" if key == "floor" else key: value for key, value in notes.items()}
         if isinstance(spent := found.get("seconds"), dict):
             found["seconds"] = {"floors" if key == "floor" else key: value for key, value in spent.items()}
         try:
             measured: Measured = typed(found, cls, "measured")
-            measured._check(done)
+            measured._check(len(measured.memory) if done is None else done)
         except ValueError as error:
             raise InputError(f"Expected notes of a checkpoint that ictrl wrote but {error}.") from None
         for rows in (measured.drift_mean, measured.drift_affinity):

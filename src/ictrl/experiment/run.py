@@ -24,6 +24,7 @@ from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
 from ictrl.training.profiler import Profiler
+from ictrl.typed_json import noted
 
 
 class Listener:
@@ -147,7 +148,7 @@ def evaluate(
 
 
 def _measured(position: Position) -> Measured:
-    return Measured.from_notes(position.notes, position.done)
+    return Measured.from_notes(noted(position.notes, "measured", dict[str, Any], {}), position.done)
 
 
 def _go_on(
