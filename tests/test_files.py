@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ictrl.files import Log, free_name, make_folder, remove_unfinished, write_atomically
+from ictrl.files import Log, free_name, make_folder, remove, remove_unfinished, write_atomically
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o400])
@@ -152,6 +152,21 @@ def test_unfinished_files_of_the_dead_are_removed_and_those_of_the_living_stay(t
         assert not held.exists()
     assert {path.name for path in tmp_path.iterdir()} == {*mine, ".b.0123abcd.unfinished"}
     remove_unfinished(tmp_path / "nowhere")
+
+
+def test_what_the_dead_had_written_of_a_file_goes_when_it_is_written_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f".{name}.0123abcd.unfinished").write_bytes(b"half")
+    write_atomically(tmp_path / "a", b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.0123abcd.unfinished", "a"]
+
+
+def test_what_is_removed_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").touch()
+    with operations(monkeypatch) as done:
+        remove([tmp_path / "a", tmp_path / "b"])
+    assert done == [f"open {tmp_path.name}", f"fsync {tmp_path.name}"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_name_that_is_free(tmp_path: Path) -> None:

@@ -19,3 +19,7 @@ class ConfigError(UserError):
 
 class NonFiniteError(ArithmeticError):
     """A named quantity became NaN or infinite, or a matrix lost its positive definiteness."""
+
+
+class RunsFailedError(Exception):
+    """Runs of a study that did not come to their end, at least one of them by nobody's mistake."""

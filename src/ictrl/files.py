@@ -29,8 +29,11 @@ _BINARY = getattr(os, "O_BINARY", 0)
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the target, flush to the disk, rename over it, flush the folder. The folder must be there.
 
-    An existing file's permissions stay; a new one's follow the umask.
+    An existing file's permissions stay; a new one's follow the umask. What a process that died had written of the same
+    file is removed.
     """
+    with suppress(OSError):
+        remove_unfinished(path.parent, path.name)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     with _named(path):
         mode = _mode(path)
@@ -110,9 +113,14 @@ def make_folder(path: Path) -> None:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Files that are no longer needed; those that are gone already do not matter."""
+    """Files that are no longer needed, so that none comes back; those that are gone already do not matter."""
+    folders = set()
     for path in paths:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            path.unlink()
+            folders.add(path.parent)
+    for folder in folders:
+        flush_folder(folder)
 
 
 def remove_unfinished(folder: Path, name: str | None = None) -> None:

@@ -62,10 +62,10 @@ def main() -> int:
     return 1 if any(count.failed for count in counts.values()) else 0
 
 
-def _amount(given: argparse.Namespace, attack: Attack) -> list[int]:
+def _amount(given: argparse.Namespace, attack: Attack, total: int) -> list[int]:
     if given.case:
         return list(given.case)
-    return chosen(attack.total, attack.small) if given.small else share_of(attack, given.share)
+    return chosen(total, attack.small) if given.small else share_of(total, given.share)
 
 
 def _print(counts: dict[str, Count]) -> None:

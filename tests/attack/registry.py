@@ -48,23 +48,18 @@ class Attack:
     about: str
     """in the table: what is done, in a few words"""
     play: Play
-    cases: int | Callable[[], int]
-    """of the whole attack; a function where they have to be counted first"""
+    cases: int | Callable[[Path], int]
+    """of the whole attack; a function of an empty folder where they have to be counted first"""
     small: int
     """cases in the test suite: a few seconds"""
     chunk: int
     """cases that one process plays at a time"""
 
-    @property
-    def total(self) -> int:
-        """Cases of the whole attack."""
-        return self.cases() if callable(self.cases) else self.cases
-
 
 ATTACKS: dict[str, Attack] = {}
 
 
-def attack(about: str, *, cases: int | Callable[[], int], small: int, chunk: int = 50) -> Callable[[Play], Play]:
+def attack(about: str, *, cases: int | Callable[[Path], int], small: int, chunk: int = 50) -> Callable[[Play], Play]:
     """Enter an attack under the name of the function."""
 
     def enter(play: Play) -> Play:

@@ -1,6 +1,7 @@
 """Plays attacks in several processes and counts what they came to."""
 
 import json
+import os
 import shutil
 import signal
 import tempfile
@@ -16,6 +17,7 @@ from attack.limits import SECONDS
 from attack.registry import FAILED, HELD, REFUSED, Attack, Outcome, all_attacks, chosen
 
 SHOWN = 20  # failures that are described
+MEMORY = "/dev/shm"  # where nothing waits for a disk
 NOTES = "played.jsonl"  # of a chunk
 
 
@@ -49,49 +51,68 @@ Done = Callable[[Attack, list[Outcome], float], None]
 
 def play_all(
     attacks: Sequence[Attack],
-    amount: Callable[[Attack], Iterable[int]],
+    amount: Callable[[Attack, int], Iterable[int]],
     *,
     seed: int = 0,
     jobs: int = 2,
     told: Callable[[Attack, Count, int], None] = lambda attack, count, cases: None,
 ) -> dict[str, Count]:
-    """Play the cases that `amount` gives of each attack, `jobs` processes at once.
+    """Play the cases that `amount` gives of each attack, of so many in all, `jobs` processes at once.
 
     When a process dies, what it had played counts, the case that it was at is played once more by itself, and the rest
     goes on.
     """
     counts = {attack.name: Count() for attack in attacks}
-    cases = {attack.name: list(amount(attack)) for attack in attacks}
-    waiting = [
-        (attack, cases[attack.name][start : start + attack.chunk])
-        for attack in attacks
-        for start in range(0, len(cases[attack.name]), attack.chunk)
-    ]
-    scratch = Path(tempfile.mkdtemp(prefix="attack-"))
+    scratch = Path(tempfile.mkdtemp(prefix="attack-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
 
     def done(attack: Attack, found: list[Outcome], seconds: float) -> None:
         counts[attack.name].add(found, seconds)
         told(attack, counts[attack.name], len(cases[attack.name]))
 
+    pool = _pool(jobs)
     try:
+        totals = {attack.name: _total(attack, pool, scratch) for attack in attacks}
+        cases = {attack.name: list(amount(attack, totals[attack.name])) for attack in attacks}
+        waiting = [
+            (attack, cases[attack.name][start : start + attack.chunk])
+            for attack in attacks
+            for start in range(0, len(cases[attack.name]), attack.chunk)
+        ]
         while waiting:
-            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done)
+            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done, pool)
             for suspect in suspects:
-                _until_one_dies([suspect], seed, 1, scratch, done)
+                _until_one_dies([suspect], seed, 1, scratch, done, _pool(1))
+            pool = _pool(jobs)
     finally:
+        _end(pool)
         shutil.rmtree(scratch, ignore_errors=True)
     return counts
 
 
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process that forks must have one thread
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare)
+
+
+def _total(attack: Attack, pool: ProcessPoolExecutor, scratch: Path) -> int:
+    """The cases of a whole attack; where they have to be counted, by a process that may fork."""
+    return attack.cases if isinstance(attack.cases, int) else pool.submit(counted, attack.name, scratch).result()
+
+
+def counted(name: str, scratch: Path) -> int:
+    """The cases of an attack, in this process."""
+    cases = all_attacks()[name].cases
+    return cases(scratch) if callable(cases) else cases
+
+
 def _until_one_dies(
-    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, done: Done
+    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, done: Done, pool: ProcessPoolExecutor
 ) -> tuple[list[Chunk], list[Chunk]]:
     """Play chunks. When a process dies: the cases that were being played, and the chunks that are still to be played.
 
     A chunk of one case that is played by itself is to blame for its death, and counts as failed.
     """
     waiting, going = list(chunks), dict[Future[float], tuple[Attack, list[int], Path]]()
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare)
     try:
         while waiting or going:
             while waiting and len(going) < jobs:
@@ -107,12 +128,17 @@ def _until_one_dies(
                 done(attack, _noted(own), seconds)
         return [], []
     finally:
-        workers = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in workers:  # after Ctrl-C too, nobody is left behind
-            process.terminate()
-        for process in workers:
-            process.join()
+        _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Nobody is left behind, after Ctrl-C either; what a process of a pool has forked dies with it."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in workers:
+        process.terminate()
+    for process in workers:
+        process.join()
 
 
 def _blame(
@@ -133,11 +159,8 @@ def _blame(
 
 
 def _prepare() -> None:
-    """A process that forks must have one thread; Ctrl-C is the business of the one above."""
+    """Ctrl-C is the business of the process above."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import torch
-
-    torch.set_num_threads(1)
     all_attacks()
 
 
@@ -168,7 +191,6 @@ def _noted(scratch: Path) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in lines]
 
 
-def share_of(attack: Attack, share: float) -> list[int]:
+def share_of(total: int, share: float) -> list[int]:
     """That share of an attack's cases, at least one."""
-    total = attack.total
     return chosen(total, max(1, round(share * total)))

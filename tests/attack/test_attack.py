@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +107,45 @@ def test_the_machinery_finds_the_case_that_dies_hangs_or_takes_too_much(tmp_path
     assert "took 1.5 GB beyond the interpreter" in large
     assert small == "7   False"
     assert "ended by SIGABRT" in aborted
+
+
+WAITS = """
+import os, time
+from pathlib import Path
+from attack.limits import forked
+from attack.registry import HELD, Outcome, attack
+
+@attack("waits", cases=1, small=1)
+def waits(seed, cases, scratch):
+    def wait():
+        told = Path(os.environ["TOLD"])
+        told.with_suffix(".half").write_text(f"{os.getppid()} {os.getpid()} {scratch}")
+        told.with_suffix(".half").rename(told)
+        time.sleep(60)
+    forked(wait, seconds=60)
+    yield Outcome(0, HELD)
+"""
+
+
+def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "sitecustomize.py").write_text("import waits\n")
+    told = tmp_path / "told"
+    environment = {**HERE, "PYTHONPATH": f"{tmp_path}{os.pathsep}{HERE['PYTHONPATH']}", "TOLD": str(told)}
+    command = [sys.executable, "-m", "attack", "--only", "waits"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as attacks:
+        until(told.exists)
+        attacks.send_signal(signal.SIGINT)
+        _, said = attacks.communicate(timeout=60)
+    assert attacks.returncode == 130
+    assert said == "Stopped. Nothing was written.\n"
+    worker, case, scratch = told.read_text().split()
+    until(lambda: not any(Path(f"/proc/{process}").exists() for process in (worker, case)))
+    assert not Path(scratch).parents[1].exists()
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

@@ -1,10 +1,14 @@
 """`ictrl study` with several methods side by side."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 from support import call
+
+from ictrl import InputError
 
 SMALL = "network = { image_size = 8, width = 8, feature_dim = 16 }"
 STUDY = f"""description = "Methods on few digits"
@@ -61,3 +65,19 @@ def test_a_study_of_several_methods(
     }
     assert call("study", "methods.toml", "--only", "joint") == 0
     assert "Runs: 1, still to be done: 0; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 1), (None, 2)])
+def test_a_study_whose_runs_fail_by_nobodys_mistake_is_a_failure(
+    number: int | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*given: object, **more: object) -> None:
+        raise InputError("Expected other data.") if number is None else OSError(number, os.strerror(number))
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "methods.toml").write_text(STUDY)
+    monkeypatch.setattr("ictrl.experiment.study_workers.run", fails)
+    assert call("study", "methods.toml", "--only", "joint") == code
+    said = capsys.readouterr().err
+    assert said.startswith("error: Expected every run to come to its end but 1 of 1 did not. joint-seed0: ")
+    assert said.count("\n") == 1

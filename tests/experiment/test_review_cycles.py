@@ -239,3 +239,33 @@ def test_a_review_begun_by_version_0_1_goes_on(out: Path, tmp_path: Path) -> Non
     assert found["distillation"] == 1.0
     assert "anchors" not in found
     assert reviewed(out) == reviewed(whole)
+
+
+@pytest.mark.parametrize("how", ["whole", "cut"])
+def test_a_review_whose_learner_is_gone_does_not_begin_again(
+    how: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    review(out, 1, DOUBTFUL)
+    (out / "review" / "learner.safetensors").unlink()
+    written = out / "review.json"
+    if how == "cut":
+        written.write_bytes(written.read_bytes()[:-20])
+    before = written.read_bytes()
+    assert main(["review", str(out), "--doubtful"]) == 2
+    saved = out / "review" / "learner.safetensors"
+    assert capsys.readouterr().err == (
+        f"error: Expected {saved}, with which the review in {written} goes on, but it is not there: put it back, or "
+        f"remove {written} to begin anew.\n"
+    )
+    assert written.read_bytes() == before
+    written.unlink()
+    assert main(["review", str(out), "--doubtful"]) == 0
+
+
+def test_a_review_says_which_checkpoint_it_passed_over(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = out / "checkpoint" / "after-task-003.safetensors"
+    shutil.copy(newest, newest.with_name("after-task-004.safetensors"))
+    with newest.with_name("after-task-004.safetensors").open("r+b") as file:
+        file.truncate(1000)
+    assert main(["review", str(out), "--doubtful"]) == 0
+    assert capsys.readouterr().err.startswith("warning: Expected a saved learner but ")

@@ -1,5 +1,7 @@
 """Studies do each run once, share what is the same, go on where they were, and leave nobody behind."""
 
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ from run_support import newest, tensors, timeless
 from study_support import EPOCHS, TOML, write_study
 
 from ictrl import EpochReport, InputError
+from ictrl.errors import RunsFailedError
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.study import Planned, Study, plan
@@ -108,7 +111,7 @@ def test_an_error_that_nobody_foresaw_holds_up_no_other_either(
 
     monkeypatch.setattr("ictrl.experiment.study_workers.run", breaks)
     planned = plan(study, tmp_path / "out", seeds=[0])
-    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
+    with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [False, True]
 
@@ -169,3 +172,130 @@ def test_a_folder_of_another_recipe_is_refused(study: Study, tmp_path: Path) -> 
     other = replace(planned[0], recipe=recipe_with(planned[0].recipe, {"method": {"later": {"epochs": 2}}}))
     with pytest.raises(InputError, match=r"another recipe \(method.later.epochs: 1 → 2\): remove it"):
         carry_out(study, [other], out)
+
+
+# nothing that befalls one run holds up another
+
+
+def test_a_process_that_is_killed_takes_only_its_own_run_with_it(study: Study, tmp_path: Path) -> None:
+    """The run of λ = 10 is killed again and again by what its data set does; those beside it know nothing of it."""
+    (tmp_path / "sitecustomize.py").write_text(KILLS)
+    planned = plan(study, tmp_path / "out")
+    failed: list[tuple[str, str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        with pytest.raises(RunsFailedError, match=r"1 of 3 did not\. lambda-10-seed0: its process was killed, perhaps"):
+            carry_out(
+                study,
+                planned,
+                tmp_path / "out",
+                jobs=2,
+                failed=lambda item, error: failed.append((item.folder.name, type(error).__name__)),
+            )
+    assert failed == [("lambda-10-seed0", "BrokenProcessPool")]
+    assert [item.finished for item in planned] == [True, True, False]
+    carry_out(study, planned, tmp_path / "out")
+    assert all(item.finished for item in planned)
+
+
+KILLS = """
+import os, signal, sys
+def killed(event, arguments):
+    if event == "open" and "lambda-10-seed0" in str(arguments[0]) and "results.json" in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+if any("spawn_main" in argument for argument in sys.orig_argv):
+    sys.addaudithook(killed)
+"""
+
+
+def test_results_that_cannot_be_read_count_as_not_done_and_are_said(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = plan(study, out, seeds=[0])
+    carry_out(study, planned, out)
+    good = planned[0].results
+    (planned[0].folder / "results.json").write_text('{"complete": tr')
+    assert not planned[0].finished
+    said: list[str] = []
+    carry_out(study, planned, out, said=said.append)
+    assert len(said) == 1
+    assert said[0].endswith("Expecting value: line 1 column 14 (char 13). It counts as not done.")
+    assert good is not None
+    again = planned[0].results
+    assert again is not None
+    assert timeless(again) == timeless(good)
+
+
+def test_a_recipe_that_cannot_be_read_fails_its_own_run_alone(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = plan(study, out, seeds=[0])
+    planned[0].folder.mkdir(parents=True)
+    (planned[0].folder / "config.toml").write_bytes(b"name = \xff")
+    with pytest.raises(InputError, match=r"1 of 2 did not\. lambda-3-seed0: Expected a recipe file but could not read"):
+        carry_out(study, planned, out)
+    assert [item.finished for item in planned] == [False, True]
+
+
+@pytest.mark.parametrize("how", ["a byte", "no log", "a cut log"])
+def test_a_shared_first_task_that_is_damaged_is_learned_again(how: str, study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = plan(study, out, seeds=[0])
+    carry_out(study, planned, out)
+    (folder,) = (out / "first-tasks").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["learner.safetensors", "metrics.jsonl"]
+    alone = run(planned[1].recipe, tmp_path / "alone")
+    shutil.rmtree(planned[1].folder)
+    if how == "a byte":
+        content = bytearray((folder / "learner.safetensors").read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / "learner.safetensors").write_bytes(content)
+    elif how == "no log":
+        (folder / "metrics.jsonl").unlink()
+    else:
+        (folder / "metrics.jsonl").write_text('{"task": 1\n{"task": 1, "epoch": 2}\n')
+    said: list[str] = []
+    carry_out(study, planned, out, said=said.append)
+    assert len(said) == 1
+    assert said[0].endswith("The first task is learned again.")
+    assert planned[1].results is not None
+    assert timeless(planned[1].results) == timeless(alone.results)
+    log = (planned[1].folder / "metrics.jsonl").read_text()
+    assert log == (tmp_path / "alone" / "metrics.jsonl").read_text()
+
+
+def test_absurd_settings_fail_their_own_run_alone(study: Study, tmp_path: Path) -> None:
+    one, other = study.lines
+    absurd = [
+        replace(one, label="tasks", recipe=recipe_with(one.recipe, {"stream": {"task_sizes": [], "tasks": 10**30}})),
+        replace(one, label="width", recipe=recipe_with(one.recipe, {"method": {"network": {"width": 2**40}}})),
+        replace(one, label="long " * 100, recipe=recipe_with(one.recipe, {"method": {"later": {"epochs": 2}}})),
+    ]
+    study = replace(study, lines=(*absurd, other))
+    planned = plan(study, tmp_path / "out", seeds=[0])
+    assert all(len(item.folder.name) < 120 for item in planned)
+    assert [item.epochs[0] for item in planned] == [0] * 4
+    with pytest.raises(RunsFailedError, match=r"2 of 4 did not\. tasks-seed0: Expected .* width-seed0: "):
+        carry_out(study, planned, tmp_path / "out")
+    assert [item.finished for item in planned] == [False, False, True, True]
+
+
+def test_a_table_that_cannot_be_written_holds_up_no_run(study: Study, tmp_path: Path) -> None:
+    planned = plan(study, tmp_path / "out", seeds=[0])
+    (tmp_path / "out" / "table.md").mkdir(parents=True)
+    with pytest.raises(RunsFailedError, match="what was written about lambda-3-seed0: IsADirectoryError: "):
+        carry_out(study, planned, tmp_path / "out")
+    assert [item.finished for item in planned] == [True, True]
+
+
+def test_a_method_that_leaves_does_not_end_the_study(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaves(recipe: Any, out: Path, **more: Any) -> Any:
+        if out.name == "lambda-3-seed0":
+            sys.exit(3)
+        return run(recipe, out, **more)
+
+    monkeypatch.setattr("ictrl.experiment.study_workers.run", leaves)
+    planned = plan(study, tmp_path / "out", seeds=[0])
+    with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: SystemExit 3"):
+        carry_out(study, planned, tmp_path / "out")
+    assert [item.finished for item in planned] == [False, True]

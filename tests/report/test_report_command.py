@@ -1,5 +1,7 @@
 """`ictrl report`: what it prints, what it writes, and how it refuses."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -54,3 +56,16 @@ def test_mistakes_are_one_line_and_exit_code_2(run: Path, tmp_path: Path, capsys
         assert captured.err.count("\n") == 1
         assert captured.out == ""
     assert call("report", run, "--colour", "red") == 2
+
+
+def test_a_full_disk_is_a_failure_and_no_mistake(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert call("report", run) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: Expected to read and write {run / 'report.html'} but could not: No space left")
+    assert said.count("\n") == 1

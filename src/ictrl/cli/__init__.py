@@ -37,7 +37,7 @@ from ictrl.cli import (
 )
 from ictrl.cli.terminal import tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
-from ictrl.errors import NonFiniteError, UserError
+from ictrl.errors import NonFiniteError, RunsFailedError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
@@ -89,7 +89,7 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         before = " What was written before is good." if error.errno in DISK else ""
         return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
-    if isinstance(error, UserError | NonFiniteError | OSError):
+    if isinstance(error, UserError | NonFiniteError | RunsFailedError | OSError):
         return str(error)
     if isinstance(error, RecursionError):
         return "Expected settings and files of an ordinary depth but got some that are nested too deeply."

@@ -1,5 +1,6 @@
 """Many runs by one command: their progress, a line for each that ends, and their table."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.progress import Progress, TaskID
 
 from ictrl.cli.output import last_accuracies
 from ictrl.cli.watch import Watch, bars_on, stop_requests
-from ictrl.errors import InputError
+from ictrl.errors import InputError, RunsFailedError
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
@@ -81,10 +82,11 @@ def do_all(
                     failed=lambda item, error: ended(item, f"failed ({told(error).rstrip('.')})"),
                     glance=bars.of_all,
                     stop=stop,
+                    said=lambda line: print(f"warning: {line}", file=sys.stderr),
                 )
         except KeyboardInterrupt:
             raise Stopped("Stopped. The same command goes on where it was.") from None
-        except InputError:
+        except (InputError, RunsFailedError):
             if any(item.finished for item in planned):
                 show()
             raise

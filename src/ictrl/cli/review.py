@@ -92,6 +92,9 @@ class _Watch(Listener):
     def __exit__(self, *exception: object) -> None:
         self.bars.stop()
 
+    def on_warning(self, line: str) -> None:
+        print(f"warning: {line}", file=sys.stderr)
+
     def on_begin(self, cycles: int, done: int) -> None:
         if done >= cycles:
             self.console.print(

@@ -21,7 +21,7 @@ from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import device_name, near, predict_all, versions
-from ictrl.experiment.results import Results
+from ictrl.experiment.joint_run import joint_accuracy
 from ictrl.experiment.review_record import read_progress
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.run_data import run_data
@@ -61,6 +61,9 @@ class Manner:
 
 class Listener:
     """What someone watching a review is told. Each method does nothing until it is overridden."""
+
+    def on_warning(self, line: str) -> None:
+        """A file was passed over."""
 
     def on_begin(self, cycles: int, done: int) -> None:
         """So many cycles are asked for, so many are done."""
@@ -111,6 +114,8 @@ def review(
     together = joint_accuracy(joint) if joint is not None else None
     with RunFolder.reopen(out) as folder:
         position, progress = _position(folder, manner, device)
+        for line in position.warnings:
+            listener.on_warning(line)
         learner = position.learner
         reviewer = ask(learner, Reviews, "review")
         dataset, tasks = run_data(folder, root)
@@ -173,21 +178,11 @@ def _anywhere(recipe: Recipe) -> Recipe:
     return replace(recipe, stream=replace(recipe.stream, root=None))
 
 
-def joint_accuracy(joint: Path) -> dict[str, float]:
-    """Accuracy under each protocol of a run that learned everything in one task."""
-    folder = RunFolder.existing(joint)
-    if not folder.results.exists():
-        raise InputError(f"Expected a finished run for --joint but {joint} has no results.json.")
-    results = Results.read(folder.results)
-    if not results.complete or len(results.tasks) != 1:
-        raise InputError(f"Expected a finished run of one task for --joint but {joint} has {len(results.tasks)}.")
-    return {protocol: scores.last for protocol, scores in results.protocols.items()}
-
-
 def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Position, Progress]:
     """The learner as the last review left it, or as the run did."""
     saved = folder.path / manner.name / "learner.safetensors"
     if not saved.exists():
+        _check_not_begun(folder.path / f"{manner.name}.json", saved)
         return folder.learned(device), Progress(asdict(manner))
     stored = read_stored(saved, LEARNER)
     progress = Progress(**read_progress(stored.notes))
@@ -204,6 +199,19 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
             "use the same, or remove that folder to begin anew."
         )
     return Position(load_learner(saved, device), len(stored.labels), stored.notes), progress
+
+
+def _check_not_begun(written: Path, saved: Path) -> None:
+    """Accuracies of cycles whose learner is gone are not to be written over."""
+    try:
+        begun = written.exists() and len(json.loads(written.read_bytes())["cycles"]) > 1
+    except (ValueError, KeyError, TypeError, RecursionError):
+        begun = True
+    if begun:
+        raise InputError(
+            f"Expected {saved}, with which the review in {written} goes on, but it is not there: put it back, or "
+            f"remove {written} to begin anew."
+        )
 
 
 def _save(folder: Path, learner: Learner[Any], progress: Progress, notes: dict[str, str]) -> None:

@@ -26,7 +26,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, product
+from hashlib import sha256
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,14 @@ from ictrl.config import Recipe, StageConfig
 from ictrl.data.registry import is_embedded
 from ictrl.errors import ConfigError, InputError
 from ictrl.experiment.results import Results
+from ictrl.experiment.study_entries import filled_in
 from ictrl.recipes.legacy import renamed
 from ictrl.recipes.reader import load_recipe, packaged_names, read_toml, recipe_names
 from ictrl.recipes.tables import recipe_with
 
 STUDIES = "experiment/studies"
+MANY = 10**12  # epochs: no bar can show more
+LONGEST = 100  # name of a folder
 
 
 @dataclass(frozen=True)
@@ -76,21 +80,36 @@ class Planned:
 
     @property
     def results(self) -> Results | None:
+        found = self._read()
+        return found if isinstance(found, Results) and found.complete else None
+
+    @property
+    def damage(self) -> str:
+        """Why its results cannot be read, and what follows; nothing if they can, or are not there."""
+        found = self._read()
+        return f"{found} It counts as not done." if isinstance(found, InputError) else ""
+
+    def _read(self) -> Results | InputError | None:
         path = self.folder / "results.json"
-        found = Results.read(path) if path.exists() else None
-        return found if found is not None and found.complete else None
+        try:
+            return Results.read(path) if path.exists() else None
+        except InputError as error:
+            return error
 
     @property
     def epochs(self) -> tuple[int, int]:
         """Those played so far, and all."""
         stream, method = self.recipe.stream, self.recipe.method
-        tasks = len(stream.task_sizes or range(stream.tasks))
+        tasks = len(stream.task_sizes) or stream.tasks
         epochs = {name: part.epochs for name, part in vars(method).items() if isinstance(part, StageConfig)}
         every = epochs.get("stage", 0)  # of a method whose tasks are all learned alike; some learn nothing later
         first = epochs.get("trunk", 0) + epochs.get("first", every)
         whole = first + epochs.get("later", epochs.get("learning_on", every)) * (tasks - 1)
-        log = self.folder / "metrics.jsonl"
-        return log.read_bytes().count(b"\n") if log.exists() else 0, whole
+        try:
+            played = (self.folder / "metrics.jsonl").read_bytes().count(b"\n")
+        except OSError:
+            played = 0
+        return played, min(whole, MANY)
 
 
 def study_names() -> list[str]:
@@ -117,7 +136,7 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
     if not isinstance(entries, list) or not entries:
         raise ConfigError("Expected at least one [[lines]].")
     lines = []
-    for entry in chain.from_iterable(map(_filled_in, entries)):
+    for entry in chain.from_iterable(map(filled_in, entries)):
         _only(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
         label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
         if not isinstance(label, str) or not slug(label):
@@ -146,39 +165,6 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
         if line.recipe == other.recipe and set(line.seeds) & set(other.seeds):
             raise ConfigError(f"Expected lines that differ but {line.label!r} and {other.label!r} are the same.")
     return Study(path.stem, str(table.get("description", "")), tuple(lines))
-
-
-def _filled_in(entry: Any) -> list[Any]:
-    """The lines that one entry stands for: one for each combination of the values that `each` gives.
-
-    >>> [line["label"] for line in _filled_in({"label": "{a} {b}", "each": {"a": [1, 2], "b": ["x", "y"]}})]
-    ['1 x', '1 y', '2 x', '2 y']
-    """
-    if not isinstance(entry, dict) or "each" not in entry:
-        return [entry]
-    each = entry["each"]
-    if (
-        not isinstance(each, dict)
-        or not each
-        or not all(isinstance(values, list) and values for values in each.values())
-    ):
-        raise ConfigError(f"Expected each to name lists of values, as in {{ images = [200, 500] }}, but got {each!r}.")
-    rest = {key: value for key, value in entry.items() if key != "each"}
-    return [_replaced(rest, dict(zip(each, values))) for values in product(*each.values())]
-
-
-def _replaced(item: Any, values: dict[str, Any]) -> Any:
-    """An entry with values in the place of their names; a text that is nothing but one becomes the value itself."""
-    if isinstance(item, dict):
-        return {key: _replaced(value, values) for key, value in item.items()}
-    if not isinstance(item, str):
-        return item
-    alone = item.removeprefix("{").removesuffix("}")
-    if item == f"{{{alone}}}" and alone in values:
-        return values[alone]
-    for name, value in values.items():
-        item = item.replace(f"{{{name}}}", str(value))
-    return item
 
 
 def _only(table: object, known: set[str], where: str) -> None:
@@ -220,7 +206,8 @@ def plan(
 def slug(label: str) -> str:
     """The label as a folder's name."""
     plain = label.replace("λ", "lambda").replace("γ", "gamma").replace("%", " percent")
-    return re.sub(r"[^a-z0-9.]+", "-", plain.lower()).strip("-.")
+    name = re.sub(r"[^a-z0-9.]+", "-", plain.lower()).strip("-.")
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 9]}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def chosen(study: Study, only: Sequence[str]) -> Study:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictrl.errors import InputError
-from ictrl.files import make_folder, write_atomically
+from ictrl.files import is_failure, make_folder, write_atomically
 from ictrl.report.catalogue import FIGURES
 from ictrl.report.page import RunPage, Shown, draw, render
 from ictrl.report.record import RunRecord, read_runs
@@ -72,4 +72,6 @@ def _write(path: Path, content: bytes) -> None:
         make_folder(path.parent)
         write_atomically(path, content)
     except OSError as error:
+        if is_failure(error):
+            raise
         raise InputError(f"Expected to write {path} but could not: {error.strerror}.") from None
