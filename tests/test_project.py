@@ -21,6 +21,7 @@ GROUND = ["errors", "files", "limits", "typed_json", "config"]
 ABOVE = {
     "errors": [],
     "shapes": [],
+    "startup": [],
     "files": [],
     "limits": ["errors"],
     "typed_json": ["errors", "limits"],
@@ -39,7 +40,19 @@ ABOVE = {
     "report": [*GROUND, "recipes", "data", "theory", "memory", "methods", "experiment", "visualize"],
     "serve": [*GROUND, "data", "theory", "memory", "methods", "experiment", "visualize", "training"],
     "cli": [
-        *(*GROUND, "recipes", "data", "theory", "training", "methods", "experiment", "visualize", "report", "deploy"),
+        *(
+            *GROUND,
+            "startup",
+            "recipes",
+            "data",
+            "theory",
+            "training",
+            "methods",
+            "experiment",
+            "visualize",
+            "report",
+            "deploy",
+        ),
         "serve",
     ],
 }

@@ -1,5 +1,6 @@
 """Learn image classes one task after another, without keeping an old image."""
 
+from ictrl import startup as startup  # first, before anything heavy is imported
 from ictrl.config import (
     AugmentationConfig,
     CheckpointConfig,

@@ -62,12 +62,14 @@ PICTURE_BYTES = Limit("ICTRL_MAX_PICTURE_BYTES", 2**28, "bytes in one picture fi
 UNPACKED_BYTES = Limit("ICTRL_MAX_UNPACKED_BYTES", 2**28, "bytes in memory")
 """that a data set's file is unpacked to, where that is more than `RATIO` times its own size"""
 TEXT_BYTES = Limit("ICTRL_MAX_TEXT_BYTES", 2**25, "bytes of text")
-"""of a TOML or JSON file, of one line of a log, of the header of a learner"""
+"""of a JSON file, of one line of a log, of the header of a learner"""
+RECIPE_BYTES = Limit("ICTRL_MAX_RECIPE_BYTES", 2**18, "bytes in a recipe or study")
+"""of a TOML file"""
 PICKLE_STEPS = Limit("ICTRL_MAX_PICKLE_STEPS", 2_000_000, "instructions of a pickle")
 """of one file of CIFAR's Python version"""
 DRAWN = Limit("ICTRL_MAX_DRAWN", 100_000, "pictures")
 """that one command draws from memory"""
-LIMITS = (PIXELS, PICTURE_BYTES, UNPACKED_BYTES, TEXT_BYTES, PICKLE_STEPS, DRAWN)
+LIMITS = (PIXELS, PICTURE_BYTES, UNPACKED_BYTES, TEXT_BYTES, RECIPE_BYTES, PICKLE_STEPS, DRAWN)
 
 
 def unpacks_too_much(size: int, unpacked: int) -> str:

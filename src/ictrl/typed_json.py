@@ -43,8 +43,9 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
-def check_plain(value: Any) -> None:
-    """Refuse what is nested too deeply, whole numbers beyond 64 bits, NaN and infinity; ValueError says which."""
+def check_plain(value: Any, finite: bool = True) -> None:
+    """Refuse what is nested too deeply, whole numbers beyond 64 bits and, unless settings do it by name, what is not
+    finite; ValueError says which."""
     level, depth = [value], 0
     while level:
         if depth > DEEPEST:
@@ -57,7 +58,7 @@ def check_plain(value: Any) -> None:
                 inner += item
             elif isinstance(item, int) and not -WIDEST <= item < WIDEST:
                 raise ValueError("a whole number of more than 64 bits")
-            elif isinstance(item, float) and not math.isfinite(item):
+            elif finite and isinstance(item, float) and not math.isfinite(item):
                 raise ValueError("a number that is not finite")
         level, depth = inner, depth + 1
 

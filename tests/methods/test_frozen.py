@@ -5,7 +5,8 @@ import torch
 from method_support import TASKS, TESTS, learner_of, recipe_of
 
 from ictrl import create_learner, tasks_from_arrays
-from ictrl.experiment.evaluation import Measured, measure
+from ictrl.experiment.evaluation import measure
+from ictrl.experiment.measured import Measured
 from ictrl.methods.ictrl import ICTRL
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ictrl import ConfigError, create_learner, load_learner
 from ictrl.data import tasks_from_arrays
-from ictrl.experiment.evaluation import Measured, measure, predict_all
+from ictrl.experiment.evaluation import measure, predict_all
+from ictrl.experiment.measured import Measured
 from ictrl.memory.compensation import fit_movement
 from ictrl.methods.wide import Wide
 from ictrl.recipes.tables import beginning, recipe_with

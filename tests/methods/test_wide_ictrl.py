@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import ictrl
 from ictrl import ConfigError, EpochReport, InputError, create_learner, load_learner, tasks_from_arrays
-from ictrl.experiment.evaluation import Measured, measure, measure_floor
+from ictrl.experiment.evaluation import measure, measure_floor
+from ictrl.experiment.measured import Measured
 from ictrl.experiment.run import Stopped
 from ictrl.memory.store import form_class_memory
 from ictrl.methods.wide_ictrl import WideICTRL

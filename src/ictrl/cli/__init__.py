@@ -14,9 +14,12 @@ from itertools import pairwise
 from operator import or_
 from typing import Annotated, Any
 
+import numpy as np
+import torch
 import tyro
 
 import ictrl
+from ictrl import startup
 from ictrl.cli import (
     classes,
     compare,
@@ -35,6 +38,7 @@ from ictrl.cli import (
     study,
     teach,
 )
+from ictrl.cli.terminal import tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import NonFiniteError, RunsFailedError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -59,6 +63,7 @@ Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCo
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
+    startup.finished()
     hook = sys.unraisablehook
     try:
         sys.unraisablehook = partial(_unraisable, hook)
@@ -89,7 +94,7 @@ def _main(arguments: list[str]) -> int:
         parse(arguments).execute()
         return 0
     except KeyboardInterrupt as stopped:
-        print(str(stopped) or "Stopped.", file=sys.stderr)
+        tell(str(stopped) or "Stopped.")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,7 +102,7 @@ def _main(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        print(f"error: {_line(error)}", file=sys.stderr)
+        tell(f"error: {_line(error)}")
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
 
 
@@ -107,6 +112,14 @@ def _line(error: Exception) -> str:
         return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
     if isinstance(error, UserError | NonFiniteError | RunsFailedError | OSError):
         return str(error)
+    if isinstance(error, RecursionError):
+        return "Expected settings and files of an ordinary depth but got some that are nested too deeply."
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        where = "the GPU" if isinstance(error, torch.OutOfMemoryError) else "this machine"
+        return f"Expected enough memory for this but {where} has too little left: free some, or ask for less."
+    if isinstance(error, np.linalg.LinAlgError) or type(error).__name__ == "_LinAlgError":  # torch has it nowhere else
+        reason = " ".join(str(error).split()).rstrip(".")
+        return f"Expected matrices that can be decomposed but got one that can not ({reason})."
     reason = " ".join([f"{type(error).__name__}:", *str(error).split()])
     return f"Expected the command to succeed but got {reason} (the same command with --debug shows where)"
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from ictrl.cli.learners import open_position
 from ictrl.cli.options import Flag, Learned
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.terminal import shown
 from ictrl.experiment.class_facts import ClassFacts, read_facts
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import known_names
@@ -45,7 +46,7 @@ class ClassesCommand:
             table.add_column(title, justify="left" if title == "since" else "right")
         table.add_column("measured on")
         for label, name in names.items():
-            table.add_row(name, str(label), *cells(facts[label]))
+            table.add_row(shown(name), str(label), *cells(facts[label]))
         console = open_console()
         method = position.learner.recipe.method.name
         console.print(f"{counted(len(names), 'class', 'classes')}, learned by {method}\n")

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ictrl.cli.options import OptionalPath
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.terminal import shown
 from ictrl.config import ICTRLConfig, NetworkConfig, Recipe, StreamConfig
 from ictrl.data import (
     Listing,
@@ -132,7 +133,7 @@ class DataShowCommand:
         if dataset.skipped:
             console.print(f"\n{counted(len(dataset.skipped), 'file was', 'files were')} skipped:")
             for line in dataset.skipped:
-                console.print(f"  {line}")
+                console.print(f"  {shown(line)}")
         if self.sheet is not None:
             make_folder(self.sheet.parent)
             write_atomically(self.sheet, training_sheet(tasks))
@@ -176,7 +177,7 @@ def stream_table(summaries: Sequence[TaskSummary], held_out: str) -> Table:
         for label, name, images, test_images in zip(
             summary.classes, summary.names, summary.images, summary.test_images
         ):
-            named = str(label) if name == str(label) else f"{label} {name}"
+            named = str(label) if name == str(label) else f"{label} {shown(name)}"
             classes.append(f"{named} ({images:,} + {test_images:,})")
         counts = (_count(sum(summary.images)), _count(sum(summary.test_images)))
         table.add_row(str(summary.number), *counts, ", ".join(classes))

@@ -2,30 +2,29 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import tyro
-from torch import Tensor
 
 from ictrl.cli.learners import (
+    check_drawn,
     check_png,
     find_label,
     open_learner,
     read_pictures,
     refuse_unread,
+    tested_images,
     warn_of_replay,
     write_sheet,
 )
 from ictrl.cli.options import Device, Label, Learned, OptionalInt, Out, Root, Run
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.terminal import shown
 from ictrl.errors import InputError
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, DrawsFeatures, ask
-from ictrl.methods.inputs import whole_number
-from ictrl.shapes import UInt8
 from ictrl.visualize import walks
 
 SAMPLE_HELP = """Replay pictures of a class from memory, as a sheet of them in a PNG file.
@@ -97,6 +96,7 @@ class SampleCommand:
 
     def execute(self) -> None:
         check_png(self.out)
+        check_drawn(self.n, "--n")
         learner, names = open_learner(self.run, self.device)
         artist = ask(learner, Draws, "draw")
         label = find_label(self.label, names)
@@ -104,7 +104,7 @@ class SampleCommand:
         write_sheet(self.out, pictures.split(max(1, round(self.n**0.5))))
         replayed = counted(self.n, "picture", "pictures")
         along = "" if self.direction is None else f" along direction {self.direction}"
-        open_console().print(f"{replayed} of class {names[label]} replayed from memory{along}: {self.out}")
+        open_console().print(f"{replayed} of class {shown(names[label])} replayed from memory{along}: {self.out}")
         warn_of_replay(learner)
 
 
@@ -134,7 +134,7 @@ class WalkCommand:
         write_sheet(self.out, rows)
         along = f"direction {chosen[0]}" if len(chosen) == 1 else f"its {len(chosen)} widest directions"
         span = f"from -{self.sigmas:g}σ to {self.sigmas:g}σ around the mean"
-        open_console().print(f"Class {names[label]} along {along}, {span}, from memory: {self.out}")
+        open_console().print(f"Class {shown(names[label])} along {along}, {span}, from memory: {self.out}")
         warn_of_replay(learner)
 
 
@@ -166,8 +166,8 @@ class ReconstructCommand:
             rows = tested_images(learner, RunFolder.existing(self.run), self.root, self.n)
         if read or not unread:
             write_sheet(self.out, [part for row in rows for part in (row, artist.reconstruct(row))])
-            shown = sum(len(row) for row in rows)
-            pictures = counted(shown, "picture, its reconstruction", "pictures, their reconstructions")
+            total = sum(len(row) for row in rows)
+            pictures = counted(total, "picture, its reconstruction", "pictures, their reconstructions")
             open_console().print(f"{pictures} below: {self.out}")
         refuse_unread(unread, len(read) + len(unread))
 
@@ -205,8 +205,8 @@ class NearestCommand:
             found = images[walks.nearest(artist, images, label, direction, self.n)]
             rows += [found, artist.decode(artist.features(found)).cpu()]
         write_sheet(self.out, rows)
-        shown = f"{len(rows[0])} of {len(images)} training images of class {names[label]}"
-        open_console().print(f"{shown} nearest to each of {wanted} directions, their reconstructions below: {self.out}")
+        chosen = f"{len(rows[0])} of {len(images)} training images of class {shown(names[label])} nearest to each of"
+        open_console().print(f"{chosen} {wanted} directions, their reconstructions below: {self.out}")
 
 
 @dataclass(frozen=True)
@@ -238,13 +238,3 @@ class InterpolateCommand:
 
 
 DrawCommands = SampleCommand | WalkCommand | ReconstructCommand | NearestCommand | InterpolateCommand
-
-
-def tested_images(
-    learner: Learner[Any], folder: RunFolder, root: Path | None, n: int
-) -> list[UInt8[Tensor, "_ c h w"]]:
-    """The first n test images of each class that was learned, a row per class."""
-    n = whole_number(n, "n", least=1)
-    _, tasks = run_data(folder, root)
-    by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}
-    return [by_class[label] for label in learner.classes_.tolist() if label in by_class]

@@ -1,7 +1,6 @@
 """`ictrl fidelity`: how real what a learner draws looks."""
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from ictrl.cli.learners import open_learner
 from ictrl.cli.options import Device, Flag, OptionalPath, Root, Run
 from ictrl.cli.output import open_console
+from ictrl.cli.terminal import tell
 from ictrl.errors import InputError
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
@@ -74,7 +74,7 @@ class FidelityCommand:
         errors = Console(stderr=True)
         if not self.json:
             advice = f", fewer with --images {QUICK}" if self.images > QUICK else ""
-            print(f"Looking at the images of every set; without a GPU this takes minutes{advice}.", file=sys.stderr)
+            tell(f"Looking at the images of every set; without a GPU this takes minutes{advice}.")
         with Progress(*COLUMNS, console=errors, transient=True, disable=not errors.is_terminal) as bar:
             looking = bar.add_task("sets of images looked at", total=None)
             found = measure(

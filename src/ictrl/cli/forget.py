@@ -9,6 +9,7 @@ import tyro
 from ictrl.cli.learners import find_label, open_position
 from ictrl.cli.options import Flag, Learned
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.terminal import shown
 from ictrl.errors import InputError
 from ictrl.experiment.class_facts import read_facts
 from ictrl.experiment.taught import LearnerPlace, writing
@@ -50,8 +51,8 @@ class ForgetCommand:
                 known = known_names(position)
                 ask(position.learner, Forgets, "forget")
                 labels = self.labels(known)
-                shown = ", ".join(known[label] for label in labels)
-                self.confirm(shown, len(labels))
+                named = ", ".join(shown(known[label]) for label in labels)
+                self.confirm(named, len(labels))
                 facts = read_facts(position.notes, labels)
                 remains = forget(position, labels)
                 position.learner.save(target, position.notes)
@@ -59,7 +60,7 @@ class ForgetCommand:
             raise KeyboardInterrupt(f"Stopped. {target} is as it was.") from None
         console = open_console()
         left = counted(len(known) - len(labels), "class", "classes")
-        console.print(f"Forgotten: {shown}. {left} left in {target}.", soft_wrap=True)
+        console.print(f"Forgotten: {named}. {left} left in {target}.", soft_wrap=True)
         console.print("What may remain of a forgotten class:")
         for trace in remains:
             console.print(f"- {trace}", soft_wrap=True)
@@ -70,7 +71,9 @@ class ForgetCommand:
                 console.print(f"- all of {name}, in {where}", soft_wrap=True)
         if place.is_run and of_run:
             own = "its own checkpoints, results, figures and pictures, which are as they were"
-            console.print(f"- all that the run {place.path} holds of {', '.join(of_run)}: {own}", soft_wrap=True)
+            console.print(
+                f"- all that the run {place.path} holds of {', '.join(map(shown, of_run))}: {own}", soft_wrap=True
+            )
 
     def labels(self, known: dict[int, str]) -> list[int]:
         """What the names stand for."""
@@ -81,12 +84,12 @@ class ForgetCommand:
             raise InputError("Expected a class that remains but all are to be forgotten: delete the file instead.")
         return labels
 
-    def confirm(self, shown: str, classes: int) -> None:
+    def confirm(self, named: str, classes: int) -> None:
         """Ask on a terminal; elsewhere nobody can say yes but by --yes."""
         if self.yes:
             return
         if not sys.stdin.isatty():
             raise InputError("Expected a terminal to ask on but there is none: --yes forgets without asking.")
-        print(f"Forget {shown}? {'They are' if classes > 1 else 'It is'} gone for good. [y/N] ", end="", flush=True)
+        print(f"Forget {named}? {'They are' if classes > 1 else 'It is'} gone for good. [y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise KeyboardInterrupt

@@ -1,21 +1,25 @@
 """What commands that use a learner share: opening it, naming its classes, reading pictures, writing sheets."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from ictrl.cli.terminal import tell
 from ictrl.data import read_picture
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.findings import of_replay
+from ictrl.experiment.run_data import run_data
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import known_names
 from ictrl.files import make_folder, write_atomically
+from ictrl.limits import DRAWN
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Replays
+from ictrl.methods.inputs import whole_number
 from ictrl.shapes import UInt8
 from ictrl.visualize.contact_sheet import contact_sheet
 
@@ -30,9 +34,9 @@ def open_position(place: LearnerPlace, device: str) -> Position:
     """A learner with its notes. Files that were passed over are named, and of a run's two learners the one taken."""
     position = place.open(device)
     for warning in position.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        tell(f"warning: {warning}")
     if place.is_run and place.taught.is_file():
-        print(f"Opened {place.taught}, which was taught since the run.", file=sys.stderr)
+        tell(f"Opened {place.taught}, which was taught since the run.")
     return position
 
 
@@ -80,6 +84,12 @@ def check_png(out: Path) -> None:
         raise InputError(f"Expected --out to be a file that ends in .png but got {out}.")
 
 
+def check_drawn(n: int, option: str) -> None:
+    """Refuse to draw more pictures than anybody looks at, and than there is memory for."""
+    if problem := DRAWN.exceeded(n):
+        raise InputError(f"Expected fewer pictures for {option} but got {problem}.")
+
+
 def write_sheet(out: Path, rows: Sequence[UInt8[Tensor, "_ c h w"]]) -> None:
     """Rows of pictures as a PNG file, in a folder that is made if need be."""
     make_folder(out.parent)
@@ -90,4 +100,14 @@ def warn_of_replay(learner: Learner[Any]) -> None:
     """Where the decoder has not learned to draw, pictures from memory are noise."""
     recognised = learner.replay_recognised() if isinstance(learner, Replays) else 1.0
     if faint := of_replay(recognised):
-        print(f"warning: {faint}", file=sys.stderr)
+        tell(f"warning: {faint}")
+
+
+def tested_images(
+    learner: Learner[Any], folder: RunFolder, root: Path | None, n: int
+) -> list[UInt8[Tensor, "_ c h w"]]:
+    """The first n test images of each class that was learned, a row per class."""
+    n = whole_number(n, "n", least=1)
+    _, tasks = run_data(folder, root)
+    by_class = {label: task.test_images[task.test_labels == label][:n] for task in tasks for label in task.classes}
+    return [by_class[label] for label in learner.classes_.tolist() if label in by_class]

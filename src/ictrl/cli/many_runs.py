@@ -1,6 +1,5 @@
 """Many runs by one command: their progress, a line for each that ends, and their table."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from ictrl.cli.output import last_accuracies
+from ictrl.cli.terminal import tell
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError, RunsFailedError
 from ictrl.experiment.run import Stopped
@@ -82,7 +82,7 @@ def do_all(
                     failed=lambda item, error: ended(item, f"failed ({told(error).rstrip('.')})"),
                     glance=bars.of_all,
                     stop=stop,
-                    said=lambda line: print(f"warning: {line}", file=sys.stderr),
+                    said=lambda line: tell(f"warning: {line}"),
                 )
         except KeyboardInterrupt:
             raise Stopped("Stopped. The same command goes on where it was.") from None

@@ -11,6 +11,7 @@ from ictrl.cli.options import Flag
 from ictrl.cli.output import counted, open_console
 from ictrl.errors import InputError
 from ictrl.files import write_atomically
+from ictrl.limits import RECIPE_BYTES, TEXT_BYTES, read_regular
 from ictrl.recipes.migration import migrated_json, migrated_toml
 
 MIGRATE_HELP = """Rewrite recipes, studies and results of an earlier version under today's names. No figure is changed.
@@ -96,10 +97,17 @@ class Found:
             elif entry.suffix in (".toml", ".json"):
                 self.add(entry, named=False)
 
+    def read(self, path: Path) -> str:
+        """The text of a regular file within the limits."""
+        try:
+            return read_regular(path, RECIPE_BYTES if path.suffix == ".toml" else TEXT_BYTES).decode()
+        except InputError as error:
+            raise OSError(str(error)) from None
+
     def add(self, path: Path, named: bool) -> None:
         """Translate a file; one that is none of ours is refused if it was named, and left alone in a folder."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = self.read(path)
             self.texts[path] = text, (migrated_toml if path.suffix == ".toml" else migrated_json)(text)
         except InputError:
             if named:

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ictrl.cli.terminal import SafeConsole, shown
 from ictrl.experiment.findings import filled, remarks, verdict
 from ictrl.experiment.results import PROTOCOLS, Results
 
@@ -19,7 +20,7 @@ TITLES = {
 
 def open_console() -> Console:
     """A console that prints texts as they are, and cuts no line of a table where the output is a file or a pipe."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = SafeConsole(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 100_000
     return console
@@ -105,5 +106,5 @@ def print_kept(console: Console, results: Results, keeps_images: bool) -> None:
 
 def class_list(labels: list[int], names: Mapping[int, str]) -> str:
     """Classes for a table, by name, the first few of many."""
-    shown = [names.get(label, str(label)) for label in labels]
-    return " ".join(shown) if len(shown) <= 10 else f"{' '.join(shown[:9])} … ({len(shown)})"
+    listed = [shown(names.get(label, str(label))) for label in labels]
+    return " ".join(listed) if len(listed) <= 10 else f"{' '.join(listed[:9])} … ({len(listed)})"

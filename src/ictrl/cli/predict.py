@@ -14,6 +14,7 @@ from torch import Tensor
 from ictrl.cli.learners import open_learner, read_pictures, refuse_unread
 from ictrl.cli.options import Device, Flag, Learned
 from ictrl.cli.output import open_console
+from ictrl.cli.terminal import shown
 from ictrl.errors import InputError
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import TellsUnknown, ask
@@ -118,6 +119,6 @@ def print_predictions(predictions: Sequence[Prediction], names: Mapping[int, str
     table.add_column("residual", justify="right")
     for prediction in predictions:
         nearest = prediction.residuals[: 1 if prediction.unknown else 2]
-        cells = [cell for label, value in nearest for cell in (names[label], f"{value:.4f}")]
-        table.add_row(str(prediction.file), *[UNKNOWN, ""] * bool(prediction.unknown), *cells)
+        cells = [cell for label, value in nearest for cell in (shown(names[label]), f"{value:.4f}")]
+        table.add_row(shown(prediction.file), *[UNKNOWN, ""] * bool(prediction.unknown), *cells)
     open_console().print(table)

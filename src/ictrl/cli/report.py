@@ -1,6 +1,5 @@
 """`ictrl report`: the page that one sends to a colleague."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ import tyro
 
 from ictrl.cli.options import OptionalPath
 from ictrl.cli.output import open_console
+from ictrl.cli.terminal import tell
 
 REPORT_HELP = """Write a page on one run, or on several side by side: one HTML file that needs nothing else.
 
@@ -41,7 +41,7 @@ class ReportCommand:
         written = write_report(self.runs, self.out, self.figures)
         for run in written.runs:
             for note in run.notes:
-                print(f"warning: {note}", file=sys.stderr)
+                tell(f"warning: {note}")
         console = open_console()
         if written.figures:
             console.print(f"{len(written.figures)} figures in {written.figures[0].parent}.", soft_wrap=True)

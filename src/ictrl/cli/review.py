@@ -1,6 +1,5 @@
 """`ictrl review`: going through a run's classes again, without labels."""
 
-import sys
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from ictrl.cli.options import OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import accuracies, counted, open_console
+from ictrl.cli.terminal import shown, tell
 from ictrl.cli.watch import bars_on, stop_requests
 from ictrl.experiment.findings import of_review
 from ictrl.experiment.review import Listener, Manner, review
@@ -64,7 +64,7 @@ class ReviewCommand:
             console.print(f"all classes at once: accuracy {accuracies(found['joint'])}", soft_wrap=True)
         before, after = (found["cycles"][i]["memory"] for i in (0, -1))
         if fallen := of_review(before, after):
-            print(f"warning: {fallen}", file=sys.stderr)
+            tell(f"warning: {fallen}")
         name = self.manner.name
         console.print(f"Accuracies: {self.run / f'{name}.json'}", soft_wrap=True)
         saved = self.run / name / "learner.safetensors"
@@ -88,7 +88,7 @@ class _Watch(Listener):
         self.bars.stop()
 
     def on_warning(self, line: str) -> None:
-        print(f"warning: {line}", file=sys.stderr)
+        tell(f"warning: {line}")
 
     def on_begin(self, cycles: int, done: int) -> None:
         if done >= cycles:
@@ -97,7 +97,7 @@ class _Watch(Listener):
             )
 
     def on_class(self, cycle: int, index: int, total: int, name: str) -> None:
-        self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {name}")
+        self.bars.update(self.classes, total=total, completed=index, note=f"cycle {cycle}, now {shown(name)}")
         self.bars.reset(self.epochs, note="")
 
     def on_epoch(self, report: EpochReport) -> None:
@@ -105,7 +105,7 @@ class _Watch(Listener):
 
     def on_reviewed(self, cycle: int, name: str, seen: dict[str, Any]) -> None:
         if seen["reason"]:
-            self.console.print(f"cycle {cycle}, class {name}: left as it was, {seen['reason']}", soft_wrap=True)
+            self.console.print(f"cycle {cycle}, class {shown(name)}: left as it was, {seen['reason']}", soft_wrap=True)
 
     def on_cycle(self, entry: dict[str, Any]) -> None:
         when = f"after {counted(entry['cycle'], 'cycle', 'cycles')}" if entry["cycle"] else "before"

@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import tyro
 
 from ictrl.cli.options import Device, Flag, Learned
 from ictrl.cli.output import class_list, counted, open_console
+from ictrl.cli.terminal import tell
 from ictrl.errors import InputError
 from ictrl.methods.storage import ALL
 from ictrl.serve.bounds import Limits
@@ -86,7 +86,7 @@ class ServeCommand:
         with bound(self.host, self.port) as listening:
             host = LearnerHost(self.learner, self.device, self.versions, self.read_only)
             for warning in host.warnings:
-                print(f"warning: {warning}", file=sys.stderr)
+                tell(f"warning: {warning}")
             names = (*LOOPBACK, *self.public_name)
             service = Service(host, self.limits, token, names, any_name=not local and not self.public_name)
             address = f"http://{_shown(self.host)}:{listening.getsockname()[1]}/"
@@ -99,7 +99,7 @@ class ServeCommand:
         if (
             service.core.teacher.teaching
         ):  # its epoch takes long; what it does is lost, and a thread at work cannot be ended
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
             os._exit(INTERRUPTED if stopped_by == signal.SIGINT else 0)
         if stopped_by == signal.SIGINT:
             raise KeyboardInterrupt(line)

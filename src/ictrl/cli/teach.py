@@ -1,7 +1,6 @@
 """`ictrl teach`: new classes for a learner that lives, from their pictures alone."""
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from torch import Tensor
 from ictrl.cli.learners import open_position, read_pictures, refuse_unread
 from ictrl.cli.options import Device, Flag, Learned, OptionalPath
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.terminal import shown, tell
 from ictrl.cli.watch import bars_on
 from ictrl.data.readers.folder import files_by_class
 from ictrl.errors import InputError
@@ -141,7 +141,7 @@ def print_taught(console: Console, taught: list[TaughtClass]) -> None:
         table.add_column(title, justify="right")
     for new in taught:
         accuracy = "" if new.accuracy is None else f"{new.accuracy:.3f}"
-        table.add_row(new.name, str(new.images), str(new.held_out), accuracy)
+        table.add_row(shown(new.name), str(new.images), str(new.held_out), accuracy)
     console.print()
     console.print(table)
 
@@ -150,4 +150,4 @@ def warn_of_likeness(taught: list[TaughtClass]) -> None:
     """New classes that look like old ones."""
     for new in taught:
         if new.likeness is not None:
-            print(f"warning: {new.name} looks like {new.likeness.name}: {new.likeness.reason}.", file=sys.stderr)
+            tell(f"warning: {new.name} looks like {new.likeness.name}: {new.likeness.reason}.")

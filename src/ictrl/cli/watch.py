@@ -1,7 +1,6 @@
 """Watching a run: bars on a terminal, a line per task everywhere, TensorBoard on request; and stopping it gently."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ictrl.cli.output import counted, last_accuracies
+from ictrl.cli.terminal import shown, tell
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
@@ -24,12 +24,12 @@ from ictrl.training.loop import EpochReport
 def bars_on(console: Console) -> Progress:
     """Progress bars with a note each, removed when they end; none where the output is no terminal."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         console=console,
         transient=True,
         disable=not console.is_terminal,
@@ -41,11 +41,11 @@ class Warnings(Listener):
 
     def on_begin(self, position: Position, dataset: Dataset, tasks: list[Task]) -> None:
         for warning in position.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            tell(f"warning: {warning}")
         if left_out := of_left_out(len(dataset.skipped)):
-            print(f"warning: {left_out}:", file=sys.stderr)
+            tell(f"warning: {left_out}:")
             for line in dataset.skipped:
-                print(f"  {line}", file=sys.stderr)
+                tell(f"  {line}")
 
 
 class Watch(Warnings):
@@ -130,7 +130,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
         with suppress(RuntimeError):  # within another print, which does not like it
-            print("Stopping after this epoch; Ctrl-C again stops at once.", file=sys.stderr)
+            tell("Stopping after this epoch; Ctrl-C again stops at once.")
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
         yield lambda: False
@@ -154,8 +154,8 @@ def _tensorboard() -> Any:
 
 
 def _classes(names: list[str]) -> str:
-    shown = " ".join(names[:10]) + (" …" if len(names) > 10 else "")
-    return ("class " if len(names) == 1 else "classes ") + shown
+    listed = " ".join(map(shown, names[:10])) + (" …" if len(names) > 10 else "")
+    return ("class " if len(names) == 1 else "classes ") + listed
 
 
 def _note(index: int, terms: dict[str, float]) -> str:

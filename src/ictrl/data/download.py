@@ -6,6 +6,7 @@ folder, and are renamed once they are whole: whoever looks finds a complete data
 
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
@@ -14,6 +15,7 @@ from ictrl.data.layout import Layout, Source, cache_folder
 from ictrl.data.registry import registered
 from ictrl.errors import InputError
 from ictrl.files import make_folder
+from ictrl.limits import UNPACKED_BYTES
 
 
 def download(name: str, root: Path | None = None, progress: bool = True) -> Path:
@@ -69,13 +71,22 @@ def _unpack(source: Source, layout: Layout, temporary: Path, folder: Path) -> No
     unpacked = temporary / "unpacked"
     unpacked.mkdir()
     wanted = {*layout.files, *source.extra}
-    with tarfile.open(temporary / source.archive) as archive:
-        for member in archive:
-            name = Path(member.name).name
-            content = archive.extractfile(member) if member.isreg() and name in wanted else None
-            if content is not None:
-                with content, (unpacked / name).open("wb") as copy:
-                    copyfileobj(content, copy)
+    try:
+        with tarfile.open(temporary / source.archive) as archive:
+            for member in archive:
+                name = Path(member.name).name
+                content = archive.extractfile(member) if member.isreg() and name in wanted else None
+                if content is not None:
+                    if problem := UNPACKED_BYTES.exceeded(member.size):
+                        raise InputError(
+                            f"Expected files of a known dataset but {source.archive} has one of {problem}."
+                        )
+                    with content, (unpacked / name).open("wb") as copy:
+                        copyfileobj(content, copy)
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, zlib.error) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Expected {source.base}{source.archive} to be an archive but got: {error}.") from None
     missing = layout.missing(unpacked)
     if missing:
         raise InputError(f"Expected {', '.join(missing)} in {source.base}{source.archive} but did not find it there.")

@@ -1,6 +1,5 @@
 """Checkpoints of a run: learners after each task, tasks stopped half-way, and the newest that is good."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, files_in, learners_in, read_stored, task_of
 from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport
+from ictrl.typed_json import noted
 
 KEPT = 2  # checkpoints of each kind
 STOPPED_NAME = re.compile(r"task-(\d{3,})-epoch-(\d{5,})\.safetensors", re.ASCII)
@@ -39,7 +39,7 @@ class Position:
     @property
     def class_names(self) -> dict[int, str]:
         """Names by label, as noted beside the learner."""
-        return {int(label): name for label, name in json.loads(self.notes.get("class_names", "{}")).items()}
+        return noted(self.notes, "class_names", dict[int, str], {})
 
 
 def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:

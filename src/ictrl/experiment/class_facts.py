@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ictrl.data import Task
+from ictrl.errors import InputError
+from ictrl.typed_json import noted, typed
 
 CLASSES, NAMES = "classes", "class_names"  # of the notes
 HELD_OUT = "held-out pictures"
@@ -47,12 +49,16 @@ def now() -> str:
 
 def read_facts(notes: Mapping[str, str], labels: Iterable[int]) -> Facts:
     """What the notes say of these classes; nothing for those that they do not mention."""
-    noted: dict[str, dict[str, Any]] = json.loads(notes.get(CLASSES, "{}"))
+    found: dict[int, dict[str, Any]] = noted(notes, CLASSES, dict[int, dict[str, Any]], {})
     known = set(ClassFacts.__dataclass_fields__)
-    return {
-        label: ClassFacts(**{key: value for key, value in noted.get(str(label), {}).items() if key in known})
+    tables = {
+        label: {key: value for key, value in found.get(label, {}).items() if key in known}  # later versions note more
         for label in labels
     }
+    try:
+        return {label: typed(table, ClassFacts, str(label)) for label, table in tables.items()}
+    except ValueError as error:
+        raise InputError(f"Expected notes of a learner that ictrl wrote but its {CLASSES!r} has {error}.") from None
 
 
 def written(facts: Facts) -> str:

@@ -5,10 +5,7 @@ The *memory* protocol is the learner's own `predict`. The rest is asked of learn
 """
 
 import platform
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ from torch import Tensor
 
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task
+from ictrl.experiment.measured import Measured
 from ictrl.experiment.results import FLOORS, PROTOCOLS, CalibrationScores, Drift, Results
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.compensation import measure_drift
@@ -27,44 +25,6 @@ from ictrl.theory.statistics import Moments
 from ictrl.training.loader import fits
 
 REPLAY_WELL = 0.8  # share of what memory replays that should be recognised: below it, say so
-
-
-@dataclass
-class Measured:
-    """Accuracies, row by row of each matrix, and the time that went into them."""
-
-    test_images: list[int]
-    memory: list[list[float]] = field(default_factory=list)
-    reencoded: list[list[float]] = field(default_factory=list)
-    untrained: list[list[float]] = field(default_factory=list)
-    frozen: list[list[float]] = field(default_factory=list)
-    replay: list[float] = field(default_factory=list)
-    confusion: dict[str, list[list[int]]] = field(default_factory=dict)
-    """under each protocol after the newest task; rows: true class, columns: predicted"""
-    drift_mean: list[list[float]] = field(default_factory=list)
-    drift_affinity: list[list[float]] = field(default_factory=list)
-    """of each class seen so far, in the order of learning; nothing for tasks that were measured before drift was"""
-    calibration: dict[str, Any] | None = None
-    seconds: dict[str, float] = field(default_factory=lambda: {"learn": 0.0, "evaluate": 0.0, "floors": 0.0})
-
-    @classmethod
-    def from_notes(cls, notes: dict[str, Any]) -> "Measured":
-        """As a checkpoint holds it, of this version or an earlier one."""
-        found = {"untrained" if key == "floor" else key: value for key, value in notes.items()}
-        found["seconds"] = {"floors" if key == "floor" else key: value for key, value in found["seconds"].items()}
-        measured = cls(**found)
-        for rows in (measured.drift_mean, measured.drift_affinity):
-            rows += [[] for _ in range(len(measured.memory) - len(rows))]
-        return measured
-
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Add the seconds that this takes to a phase."""
-        start = time.perf_counter()
-        yield
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # the device may still be at work
-        self.seconds[phase] += time.perf_counter() - start
 
 
 Predictions = list[tuple[Tensor, Tensor]]

@@ -4,9 +4,12 @@ A run that goes on plays the epochs after its checkpoint again, so their lines a
 be read takes no other with it.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ictrl.errors import InputError
+from ictrl.limits import open_regular
+from ictrl.typed_json import parse_json, refuse
 
 
 @dataclass
@@ -34,7 +37,7 @@ class LoggedEpochs:
 def read_log(path: Path) -> LoggedEpochs:
     """The log of a run; an empty one where there is none."""
     found = LoggedEpochs()
-    *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    *lines, last = _content(path).split(b"\n")
     for number, line in enumerate([*lines, last], start=1):
         if (entry := _entry(line)) is not None:
             found.lines.append((*entry, line))
@@ -43,11 +46,21 @@ def read_log(path: Path) -> LoggedEpochs:
     return found
 
 
+def _content(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except InputError as error:
+        refuse(path, error)
+
+
 def _entry(line: bytes) -> tuple[int, int] | None:
     """Task and epoch of a line; None if it has none."""
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
+        entry = parse_json(line)
+    except ValueError:
         return None
     numbers = (entry.get("task"), entry.get("epoch")) if isinstance(entry, dict) else (None, None)
     task, epoch = numbers

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ictrl.data import Task
-from ictrl.experiment.evaluation import Measured
+from ictrl.experiment.measured import Measured
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Probabilities
 from ictrl.theory.metrics import reliability

@@ -14,13 +14,14 @@ A method without class moments has neither the second protocol nor the floors: t
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ictrl.config import Recipe
-from ictrl.errors import InputError, UserError
+from ictrl.errors import UserError
 from ictrl.recipes.legacy import results_table
 from ictrl.recipes.tables import recipe_from_table, recipe_to_table
 from ictrl.theory.metrics import Scores
+from ictrl.typed_json import parse_json, read_json, refuse, typed
 
 PROTOCOLS = ("memory", "reencoded")
 FLOORS = ("untrained", "frozen")
@@ -124,16 +125,49 @@ class Results:
     def from_table(cls, table: dict[str, Any]) -> "Results":
         """The inverse; tables of older versions are read too. What is no such table raises KeyError, TypeError,
         ValueError or ConfigError."""
-        table = dict(results_table(table))
-        for name in (*PROTOCOLS, *FLOORS):
-            table[name] = None if table.get(name) is None else Scores(**table[name])
-        table["drift"] = None if table.get("drift") is None else Drift(**table["drift"])
-        table["calibration"] = None if table.get("calibration") is None else CalibrationScores(**table["calibration"])
-        table["class_names"] = {int(label): str(name) for label, name in table["class_names"].items()}
-        table["recipe"] = recipe_from_table(table["recipe"])
-        if table["memory"] is None:
-            raise KeyError("memory")
-        return cls(**table)
+        table = {**dict.fromkeys((*PROTOCOLS, *FLOORS, "drift", "replay")), **results_table(table)}
+        recipe = recipe_from_table(typed(table.pop("recipe"), dict[str, Any], "recipe"))
+        hints = get_type_hints(cls)
+        if unknown := sorted(table.keys() - hints.keys()):
+            raise ValueError(f"{unknown[0][:60]}: expected no such entry")
+        found = cls(**{name: typed(value, hints[name], name) for name, value in table.items()}, recipe=recipe)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Whether the parts belong together; ValueError says which do not."""
+        labels, done = [label for task in self.tasks for label in task], self.done
+        unnamed = [label for label in labels if label not in self.class_names]
+        if not all(self.tasks) or len(set(labels)) < len(labels) or unnamed:
+            raise ValueError("tasks: expected each class once, with a name in class_names")
+        if not 1 <= done <= len(self.tasks) or len(self.test_images) != len(self.tasks) or min(self.test_images) < 0:
+            raise ValueError("memory.seen: expected an entry per task that was learned, and test_images per task")
+        for name, scores in self.scores.items():
+            rows = [[value is not None for value in row] for row in scores.matrix]
+            n = len(rows)
+            if rows != [[column <= row for column in range(n)] for row in range(n)] or len(scores.seen) != n:
+                raise ValueError(f"{name}.matrix: expected accuracies of the tasks learned by then, and no others")
+            if not n or (name in PROTOCOLS and n != done):
+                raise ValueError(f"{name}.matrix: expected a row per task that was learned")
+            every = [
+                *scores.seen,
+                scores.last,
+                scores.average,
+                *(v for row in scores.matrix for v in row if v is not None),
+            ]
+            if not all(0 <= value <= 1 for value in every) or not -1 <= scores.forgetting <= 1:
+                raise ValueError(f"{name}: expected shares from 0 to 1")
+            k = len(scores.confusion or ())
+            if any(len(row) != k or min(row) < 0 for row in scores.confusion or ()):
+                raise ValueError(f"{name}.confusion: expected as many counts in each row as there are rows")
+        if "learn" not in self.seconds or min(self.kept_bytes, self.image_bytes, self.parameters, self.seed) < 0:
+            raise ValueError("seconds, kept_bytes, image_bytes, parameters, seed: expected numbers of at least 0")
+        if self.drift is not None:
+            columns = {len(row) for row in [*self.drift.mean, *self.drift.affinity]}
+            if columns - {len(self.drift.classes)} or len(self.drift.mean) != len(self.drift.affinity):
+                raise ValueError("drift: expected a column per class")
+        if self.calibration is not None and any(len(row) != 3 for row in self.calibration.reliability):
+            raise ValueError("calibration.reliability: expected three numbers per bin")
 
     def to_json(self) -> str:
         """With every row of a matrix on a line of its own."""
@@ -141,16 +175,19 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str) -> "Results":
-        return cls.from_table(json.loads(text))
+        return cls.from_table(parse_json(text))
 
     @classmethod
     def read(cls, path: Path) -> "Results":
         """From a file; what is none of ours is refused in a line."""
         try:
-            return cls.from_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError) as error:
-            reason = f"{type(error).__name__} {error}".splitlines()[0]
-            raise InputError(f"Expected what ictrl wrote in {path} but could not read it: {reason}.") from None
+            return cls.from_table(typed(read_json(path), dict[str, Any]))
+        except (KeyError, TypeError, AttributeError) as error:
+            refuse(path, f"{type(error).__name__} {error}".splitlines()[0])
+        except (ValueError, UserError) as error:
+            if str(path) in str(error):
+                raise
+            refuse(path, str(error).rstrip("."))
 
 
 def to_lines(value: Any, indent: int = 0) -> str:

@@ -22,6 +22,7 @@ from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.evaluation import device_name, near, predict_all, versions
 from ictrl.experiment.joint_run import joint_accuracy
+from ictrl.experiment.review_record import read_progress
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.run_data import run_data
 from ictrl.experiment.run_folder import RunFolder
@@ -184,7 +185,7 @@ def _position(folder: RunFolder, manner: Manner, device: str | None) -> tuple[Po
         _check_not_begun(folder.path / f"{manner.name}.json", saved)
         return folder.learned(device), Progress(asdict(manner))
     stored = read_stored(saved, LEARNER)
-    progress = Progress(**json.loads(stored.notes["review"]))
+    progress = Progress(**read_progress(stored.notes))
     if "anchors" in progress.manner:  # what distillation was called in version 0.1
         progress.manner["distillation"] = progress.manner.pop("anchors")
     if progress.manner != asdict(manner):

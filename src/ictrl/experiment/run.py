@@ -12,7 +12,8 @@ from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position, adopt
 from ictrl.experiment.class_facts import after_task, now, read_facts, written
-from ictrl.experiment.evaluation import Measured, describe, measure, measure_floor, near
+from ictrl.experiment.evaluation import describe, measure, measure_floor, near
+from ictrl.experiment.measured import Measured
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY, Stream, about, check_images, fingerprint, moved, run_data, stream_of
@@ -23,6 +24,7 @@ from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
 from ictrl.training.profiler import Profiler
+from ictrl.typed_json import noted
 
 
 class Listener:
@@ -146,7 +148,7 @@ def evaluate(
 
 
 def _measured(position: Position) -> Measured:
-    return Measured.from_notes(json.loads(position.notes["measured"]))
+    return Measured.from_notes(noted(position.notes, "measured", dict[str, Any], {}), position.done)
 
 
 def _go_on(

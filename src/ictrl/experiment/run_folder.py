@@ -36,6 +36,7 @@ from ictrl.methods.storage import CHECKPOINTS
 from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import to_toml
 from ictrl.training.loop import EpochReport
+from ictrl.typed_json import read_json, refuse
 
 LOCK = ".lock"
 PICTURES = "pictures"
@@ -232,7 +233,9 @@ class RunFolder:
         if not path.exists():
             write_atomically(path, (json.dumps({**fingerprint, **about}, indent=2) + "\n").encode())
             return
-        noted = json.loads(path.read_text(encoding="utf-8"))
+        noted = read_json(path)
+        if not isinstance(noted, dict):
+            refuse(path, "it has no entries")
         changed = [
             f"{key}: {noted.get(key)} → {value}" for key, value in fingerprint.items() if noted.get(key) != value
         ]

@@ -25,8 +25,10 @@ from torch import Tensor
 from ictrl.data import Task
 from ictrl.errors import InputError
 from ictrl.files import make_folder, remove, write_atomically
+from ictrl.limits import PIXELS, open_regular
 from ictrl.methods.capabilities import Draws
 from ictrl.shapes import UInt8
+from ictrl.typed_json import parse_json, typed
 
 MOST = 100  # classes on a sheet
 SHEET = re.compile(r"originals\.png|after-task-\d{3,}\.png", re.ASCII)  # names of ours
@@ -113,17 +115,29 @@ def to_png(pictures: Mapping[int, UInt8[Tensor, "_ c h w"]]) -> bytes:
     return buffer.getvalue()
 
 
+@dataclass(frozen=True)
+class _About:
+    """What the text entry of a sheet says."""
+
+    labels: list[int]
+    counts: list[int]
+    across: int
+    side: int
+
+
 def read_sheet(path: Path) -> dict[int, UInt8[Tensor, "_ shown side side"]]:
     """The inverse of `to_png`; what is no such sheet is refused."""
     from PIL import Image
 
     try:
-        with Image.open(path) as picture:
-            about = json.loads(picture.info[ENTRY])
+        with open_regular(path) as file, Image.open(file, formats=["PNG"]) as picture:
+            if problem := PIXELS.exceeded(picture.width * picture.height):
+                raise ValueError(problem)
+            about = typed(parse_json(picture.info[ENTRY]), _About)
             pixels = torch.from_numpy(np.array(picture))
-        side, across, labels = about["side"], about["across"], about["labels"]
+        side, across, labels = about.side, about.across, about.labels
         sheet = pixels.reshape(len(labels), side, across, side, -1).permute(0, 2, 4, 1, 3)
-        return {int(label): row[:count] for label, count, row in zip(labels, about["counts"], sheet)}
+        return {int(label): row[:count] for label, count, row in zip(labels, about.counts, sheet, strict=True)}
     except (OSError, KeyError, TypeError, ValueError, RuntimeError, SyntaxError) as error:
         reason = f"{type(error).__name__} {error}".splitlines()[0]
         raise InputError(f"Expected a sheet of pictures but could not read {path}: {reason}.") from None

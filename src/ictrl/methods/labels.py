@@ -16,6 +16,7 @@ from torch import Tensor
 from ictrl.errors import InputError
 from ictrl.methods.inputs import whole_number
 from ictrl.shapes import Int
+from ictrl.typed_json import parse_json
 
 NAMES, BY_NAME = "class_names", "taught_by_name"  # keys of a file's notes
 
@@ -113,7 +114,7 @@ def names_to_notes(names: Mapping[int, str], by_name: bool, notes: Mapping[str, 
 def names_from_notes(notes: Mapping[str, str], labels: Container[int]) -> tuple[dict[int, str], bool]:
     """Names of learned classes, and whether these are what the learner was taught by; a run notes names too."""
     try:
-        names = {int(label): str(name) for label, name in json.loads(notes.get(NAMES, "{}")).items()}
+        names = {int(label): str(name) for label, name in parse_json(notes.get(NAMES, "{}")).items()}
     except (ValueError, AttributeError):
         if BY_NAME in notes:
             raise ValueError("its notes do not name the classes") from None

@@ -15,7 +15,9 @@ from typing import Any
 import tomli_w
 
 from ictrl.errors import InputError
+from ictrl.recipes.bounded_toml import parse_toml
 from ictrl.recipes.legacy import RECIPES, SETTINGS, flat, is_whole, renamed, results_table, unwritten, whole_recipe
+from ictrl.typed_json import parse_json
 
 
 @dataclass
@@ -39,7 +41,7 @@ def migrated_toml(text: str) -> str:
     [method.later]
     learning_rate = 0.001
     """
-    table = tomllib.loads(text)
+    table = parse_toml(text)
     if not _old_names(table):
         return text
     lines: list[str] = []
@@ -56,7 +58,7 @@ def migrated_toml(text: str) -> str:
 
 def migrated_json(text: str) -> str:
     """A `results.json`, a published result, or a `review.json` under today's names."""
-    table = json.loads(text)
+    table = parse_json(text)
     if not isinstance(table, dict):
         raise InputError("Expected results or a review that ictrl wrote but got something else.")
     if "runs" in table:  # several results in one file

@@ -12,13 +12,14 @@ several streams say lies in `streams/shared`, and each names it as its `base`. A
 import json
 import os
 import re
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ictrl.config import METHODS, Recipe
-from ictrl.errors import ConfigError
+from ictrl.errors import ConfigError, InputError
+from ictrl.limits import RECIPE_BYTES, read_regular
+from ictrl.recipes.bounded_toml import parse_toml
 from ictrl.recipes.legacy import renamed, whole_recipe
 from ictrl.recipes.tables import changed, did_you_mean, merged, recipe_from_table
 
@@ -69,18 +70,19 @@ def read_toml(name: str, folder: str, what: str, purpose: str = "") -> dict[str,
         if name in known:
             text = resources.files("ictrl").joinpath(folder, f"{name}.toml").read_text(encoding="utf-8")
         elif Path(name).suffix == ".toml":
-            text = Path(name).read_text(encoding="utf-8")
+            text = read_regular(Path(name).expanduser(), RECIPE_BYTES).decode()
         else:
             raise ConfigError(
                 f"Expected a {what}{purpose} but got {name!r}{did_you_mean(name, known)}. "
                 f"Known {folder.rpartition('/')[2]}: {', '.join(known)}; {_composable(folder)}or give the path of a "
                 ".toml file."
             )
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, InputError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"Expected a {what} file{purpose} but could not read {name}: {reason}.") from None
-    except tomllib.TOMLDecodeError as error:
+    try:
+        return parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"Expected TOML in {name} but got: {error}.") from None
 
 

@@ -1,6 +1,5 @@
 """A run as its report needs it: everything its folder has, and for what it has not, the reason."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +16,7 @@ from ictrl.errors import InputError
 from ictrl.experiment.class_facts import Facts, read_facts
 from ictrl.experiment.findings import of_left_out, of_review, remarks, verdict
 from ictrl.experiment.results import Results
+from ictrl.experiment.review_record import read_review
 from ictrl.experiment.run_data import IN_MEMORY
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
@@ -227,12 +227,4 @@ def read_run(path: Path, name: str) -> RunRecord:
 
 def _read_review(path: Path) -> dict[str, Any] | None:
     """Cycles of review, if there were any; of an older version too, in which distillation was called anchors."""
-    if not path.exists():
-        return None
-    try:
-        found = dict(json.loads(path.read_text(encoding="utf-8")))
-        found["cycles"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__} {error}".splitlines()[0]
-        raise InputError(f"Expected what ictrl wrote in {path} but could not read it: {reason}.") from None
-    return {"distillation": found.get("anchors", 1.0), **found}
+    return read_review(path) if path.exists() else None

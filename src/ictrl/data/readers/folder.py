@@ -7,6 +7,7 @@ If all folders are named by numbers, these are the classes; otherwise classes ar
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
 from ictrl.shapes import UInt8
 
+NUMBER = re.compile(r"[0-9]{1,18}")  # that fits into 64 bits; longer ones are names
 LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 
 
@@ -100,7 +102,7 @@ def _class_folders(root: Path) -> dict[int, Path]:
     folders = _subfolders(root)
     if not folders:
         raise InputError(f"Expected a folder {LAYOUT} but {root} has no folders in it.")
-    numbers = {int(folder.name): folder for folder in folders if folder.name.isdecimal()}
+    numbers = {int(folder.name): folder for folder in folders if NUMBER.fullmatch(folder.name)}
     if len(numbers) == len(folders):
         return dict(sorted(numbers.items()))
     return dict(enumerate(folders))
