@@ -172,7 +172,7 @@ def surroundings(learner: Learner[Any]) -> list[str]:
     other.join()
     if not free[0]:
         wrong.append("the learner's turn is taken")
-    if learner._gate._aside(learner) is not None:
+    if learner._gate.aside(learner) is not None:
         wrong.append("the learner goes on learning")
     return wrong
 

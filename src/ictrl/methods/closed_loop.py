@@ -20,7 +20,7 @@ from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inference import check_can_draw
 from ictrl.methods.inputs import Images, like, seeded, whole_number
 from ictrl.methods.labels import listed, number_of
-from ictrl.methods.threads import reads
+from ictrl.methods.threads import reads, shows
 from ictrl.nets.families import backbones
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, precision_of, to_float, to_uint8
 from ictrl.shapes import Float, Int, UInt8
@@ -81,10 +81,12 @@ class DrawingLearner(ForgettingLearner[Kept]):
         )
 
     @property
+    @shows
     def encoder(self) -> ImageEncoder:
         return self._players.encoder
 
     @property
+    @shows
     def decoder(self) -> ImageDecoder:
         check_can_draw(self, "draw")
         return self._players.decoder
@@ -143,12 +145,9 @@ class DrawingLearner(ForgettingLearner[Kept]):
 
     def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
         """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
-        parts = []
         with torch.no_grad():
-            for part in chunks(images):
-                part = part.to(self.device)
-                parts.append(self.encoder(to_float(part) if part.dtype == torch.uint8 else part))
-        return torch.cat(parts)
+            parts = (part.to(self.device) for part in chunks(images))
+            return torch.cat([self.encoder(to_float(part) if part.dtype == torch.uint8 else part) for part in parts])
 
     # drawing
 

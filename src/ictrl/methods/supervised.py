@@ -20,6 +20,7 @@ from ictrl.methods.base import Kept
 from ictrl.methods.checks import check_stage
 from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inputs import seeded
+from ictrl.methods.threads import shows
 from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
@@ -110,10 +111,12 @@ class SupervisedLearner(ForgettingLearner[Kept]):
         return self._networks(initial, seeded(self.device, self.seed))
 
     @property
+    @shows
     def encoder(self) -> nn.Module:
         return self._state.networks["encoder"]
 
     @property
+    @shows
     def head(self) -> nn.Module:
         return self._state.networks["head"]
 

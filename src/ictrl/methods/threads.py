@@ -53,7 +53,7 @@ class Gate:
 
     def reading(self, learner: Some, method: Callable[[Some], Result]) -> Result:
         """Call a method on the learner as it is now, whoever learns; in the thread that learns, on its copy."""
-        if (aside := self._aside(learner)) is not None:
+        if (aside := self.aside(learner)) is not None:
             return method(cast(Some, aside))
         if learner.device.type == "cpu":
             return method(still(learner))
@@ -62,7 +62,7 @@ class Gate:
 
     def learning(self, learner: "Learner[Any]", method: Callable[["Learner[Any]"], Any]) -> Any:
         """Call a method on a copy of the learner, which becomes the learner if the method returns."""
-        if self._aside(learner) is not None:
+        if self.aside(learner) is not None:
             raise InputError(
                 "Expected one task at a time but this learner is learning: begin the next once learn has returned."
             )
@@ -80,7 +80,7 @@ class Gate:
                 self._going_on = outer
         return learner if found is aside else found
 
-    def _aside(self, learner: "Learner[Any]") -> "Learner[Any] | None":
+    def aside(self, learner: "Learner[Any]") -> "Learner[Any] | None":
         """The copy in which this very thread teaches this learner."""
         going_on = self._going_on if self._is_mine() else None
         return going_on[1] if going_on is not None and going_on[0] is learner else None
@@ -111,6 +111,16 @@ def reads(method: Method) -> Method:
         return undisturbed(lambda: self._gate.reading(self, lambda learner: method(learner, *args, **kwargs)))
 
     return cast(Method, reading)
+
+
+def shows(getter: Method) -> Method:
+    """Of a learner's property: it is a network, and the thread that learns gets its own."""
+
+    @wraps(getter)
+    def showing(self: "Learner[Any]") -> Any:
+        return getter(self._gate.aside(self) or self)
+
+    return cast(Method, showing)
 
 
 def learns(method: Method) -> Method:
