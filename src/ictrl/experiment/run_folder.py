@@ -17,7 +17,7 @@ on would write over without being able to write the same again is kept beside it
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -212,20 +212,17 @@ class RunFolder:
         """The newest good state, which must have learned something to be of use."""
         position = self.position(device)
         if not position.done:
-            damaged = (
-                f" that can be read ({position.warnings[0].partition(' Going back')[0]})" if position.warnings else ""
-            )
+            why = f" that can be read ({position.warnings[0].partition(' Going back')[0]})" if position.warnings else ""
             raise InputError(
-                f"Expected a run with a task learned but {self.path} has none{damaged}: `ictrl resume {self.path}`."
+                f"Expected a run with a task learned but {self.path} has none{why}: `ictrl resume {self.path}`."
             )
         return position
 
     def noted_data(self) -> dict[str, Any]:
         """What was noted of the data when the run began; of older runs less, or nothing."""
-        try:
-            return dict(json.loads((self.path / "data.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return {}
+        with suppress(OSError, InputError):
+            return dict(found) if isinstance(found := read_json(self.path / "data.json"), dict) else {}
+        return {}
 
     def check_data(self, fingerprint: dict[str, Any], about: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Note what the data is, and more about it, or refuse data that is not what was noted."""
