@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ictrl import ICTRL, create_learner, load_recipe, recipe_with
 from ictrl.serve.app import Service
+from ictrl.serve.bounds import Limits
 from ictrl.serve.host import LearnerHost
-from ictrl.serve.limits import Limits
 
 NAMES = {0: "cat", 1: "dog", 2: "a/b c"}
 WIDE = recipe_with(

@@ -18,8 +18,8 @@ from ictrl import load_learner
 from ictrl.experiment.taught import writing
 from ictrl.methods import storage
 from ictrl.serve import lesson, versions
+from ictrl.serve.bounds import Limits
 from ictrl.serve.estimate import accuracy_from_memory
-from ictrl.serve.limits import Limits
 from ictrl.training.loop import EpochReport
 
 Serve = Callable[..., Client]

@@ -13,7 +13,7 @@ import pytest
 from serve_support import Client, encoded, form, of
 from support import ROOT, call, pictures
 
-from ictrl.serve.limits import Limits
+from ictrl.serve.bounds import Limits
 
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8642"

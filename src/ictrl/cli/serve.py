@@ -13,7 +13,7 @@ from ictrl.cli.options import Device, Flag, Learned
 from ictrl.cli.output import class_list, counted, open_console
 from ictrl.errors import InputError
 from ictrl.methods.storage import ALL
-from ictrl.serve.limits import Limits
+from ictrl.serve.bounds import Limits
 
 TOKEN = "ICTRL_TOKEN"
 INTERRUPTED = 130

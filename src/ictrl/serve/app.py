@@ -12,13 +12,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from ictrl.serve.access import LOOPBACK, Guard
+from ictrl.serve.bounds import Limits
 from ictrl.serve.class_routes import affinity, of_class
 from ictrl.serve.core import Core
 from ictrl.serve.counters import ROUTE, Counted
 from ictrl.serve.failures import Caught
 from ictrl.serve.host import LearnerHost
 from ictrl.serve.learner_routes import classes, go_to, healthz, metrics, openapi, versions
-from ictrl.serve.limits import Limits
 from ictrl.serve.predict_routes import predict
 from ictrl.serve.refusals import busy, no_path
 from ictrl.serve.teach_routes import cancel, teach, teaching

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ictrl.errors import UserError
 from ictrl.serve.answers import Answer, Asked, answers
-from ictrl.serve.limits import Limits
+from ictrl.serve.bounds import Limits
 from ictrl.serve.refusals import RefusedError, busy
 from ictrl.serve.served import Served
 from ictrl.shapes import UInt8

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ictrl.errors import UserError
 from ictrl.serve.batches import Batches
+from ictrl.serve.bounds import MB, Limits
 from ictrl.serve.counters import Counters
 from ictrl.serve.host import LearnerHost
 from ictrl.serve.lesson import Teacher
-from ictrl.serve.limits import MB, Limits
 from ictrl.serve.png import decode
 from ictrl.serve.refusals import busy
 from ictrl.serve.served import Served

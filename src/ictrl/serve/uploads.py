@@ -15,7 +15,7 @@ from typing import Any
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from ictrl.serve.limits import MB, Limits
+from ictrl.serve.bounds import MB, Limits
 from ictrl.serve.refusals import RefusedError, busy
 
 SLOWEST = 50_000  # bytes a second
