@@ -13,9 +13,9 @@ from ictrl.cli import main, parse
 from ictrl.cli.run import RunCommand
 
 COMMANDS = [
-    "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "serve", "sample",
-    "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes", "methods",
-    "migrate",
+    "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "serve",
+    "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes",
+    "methods", "migrate",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 
