@@ -113,6 +113,7 @@ def test_uploads_share_a_budget() -> None:
 def test_after_refusals_nothing_of_the_budget_is_taken(wide: Path, serve: Serve) -> None:
     client = serve(wide, Limits(max_upload=1))
     assert client.post("/predict", content=large(1100), headers=PNG).status_code == 503
+    assert client.post("/predict", files=form(a=[large(1100)])).status_code == 503
     assert client.post("/predict", files=form(a=[b"x" * 1000] * 3)).status_code == 400
     assert client.post("/teach", files=form(cat=of(3))).status_code == 400
     assert client.core.budget.taken == 0

@@ -136,6 +136,26 @@ def test_what_is_no_picture_is_refused_in_a_line(
     assert (answer.status_code, line in line_of(answer)) == (status, True), answer.text
 
 
+def test_a_picture_that_takes_its_memory_when_it_is_opened_is_not(
+    wide: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = io.BytesIO()
+    first, second = (Image.new("RGBA", (9, 9), colour) for colour in ("blue", "red"))
+    first.save(buffer, format="WEBP", save_all=True, append_images=[second])
+    content = bytearray(buffer.getvalue())
+    assert content[12:16] == b"VP8X"
+    content[24:30] = (12_345 - 1).to_bytes(3, "little") * 2
+
+    def opened(*arguments: Any, **how: Any) -> None:
+        raise AssertionError("it was opened")
+
+    client = serve(wide)
+    assert client.post("/predict", content=buffer.getvalue(), headers=PNG).status_code == 200
+    monkeypatch.setattr(Image, "open", opened)
+    line = line_of(client.post("/predict", content=bytes(content), headers=PNG))
+    assert "it has 12345×12345 pixels, and --max-pixels allows 40 million" in line
+
+
 def test_a_bomb_is_never_decoded(wide: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     def decoded(*arguments: Any) -> None:
         raise AssertionError("it was decoded")

@@ -2,16 +2,12 @@
 
 import base64
 import io
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from ictrl.data.pictures import DRAFT, explained, from_picture
 from ictrl.errors import InputError
 from ictrl.shapes import UInt8
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 """What is decoded; everything else that Pillow knows stays shut."""
@@ -22,17 +18,26 @@ def decode(content: bytes, image_size: int, channels: int, million_pixels: int) 
     from PIL import Image
 
     try:
-        with explained("the picture"), Image.open(io.BytesIO(content), formats=FORMATS) as picture:
-            _check_size(picture, million_pixels)
-            picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
-            return from_picture(picture, image_size, channels)
+        with explained("the picture"):
+            _check_size(_webp_size(content), million_pixels)
+            with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
+                _check_size(picture.size, million_pixels)
+                picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
+                return from_picture(picture, image_size, channels)
     except MemoryError:
         raise InputError("Expected a picture that fits into memory but got a larger one: lower --max-pixels.") from None
 
 
-def _check_size(picture: "Image", million_pixels: int) -> None:
+def _webp_size(content: bytes) -> tuple[int, int]:
+    """What an extended WebP file says of its size: its decoder takes the memory for that as soon as it is opened."""
+    if content[:4] != b"RIFF" or content[8:16] != b"WEBPVP8X" or len(content) < 30:
+        return 0, 0
+    return 1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(content[27:30], "little")
+
+
+def _check_size(size: tuple[int, int], million_pixels: int) -> None:
     """By the header, before anything is decoded."""
-    width, height = picture.size
+    width, height = size
     if width * height > million_pixels * 1_000_000:
         raise ValueError(f"it has {width}×{height} pixels, and --max-pixels allows {million_pixels} million")
 

@@ -4,6 +4,7 @@ import errno
 import logging
 import signal
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -91,6 +92,8 @@ def serve(service: Service, listening: socket.socket, ready: Callable[[], None],
         h11_max_incomplete_event_size=MOST_HEADERS,
     )
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its clients are told what they did wrong
+    # about odd metadata; where pictures are decoded they are ignored too, but only one thread at a time can do that
+    warnings.filterwarnings("ignore", module="PIL")
     server = _Server(config, service, ready)
     server.run([listening])
     return server.stopped_by
