@@ -93,7 +93,7 @@ class _Watch(Listener):
         self.bars.stop()
 
     def on_warning(self, line: str) -> None:
-        print(f"warning: {line}", file=sys.stderr)
+        tell(f"warning: {line}")
 
     def on_begin(self, cycles: int, done: int) -> None:
         if done >= cycles:
