@@ -4,9 +4,18 @@ A user's mistake (`UserError`) lies in what was given (`InputError`) or in the s
 nothing. A computation that left the finite numbers is nobody's mistake: `NonFiniteError`.
 """
 
+ONE_LINE = {ord(end): end.encode("unicode_escape").decode() for end in "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+LONGEST = 10_000  # letters of a line: names of strangers can be of any length
+
 
 class UserError(Exception):
-    """Something to be put right by whoever called."""
+    """Something to be put right by whoever called. It is said in one line, whatever names it quotes."""
+
+    def __init__(self, message: object = "") -> None:
+        line = str(message).translate(ONE_LINE)
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST - 1000]} … {line[-900:]}")
 
 
 class InputError(UserError, ValueError):

@@ -1,6 +1,7 @@
 """Files changed at random: bits, lengths, cuts, splices, and tokens that parsers stumble over."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from random import Random
 
 NUMBERS = (
@@ -21,15 +22,67 @@ NUMBERS = (
     2**64 - 1,
 )
 TOKENS = [
-    b"\0", b"\xff" * 8, b"-1", b"0", b"99999999999999999999", b"1e999", b"NaN", b"Infinity", b"-0.0", b"null", b"true",
-    b"[" * 200, b"]" * 20, b"{" * 200, b"}" * 20, b'""', b"''", b'"', b"\\", b"\\u0000", b"\\ud800", b"\xed\xa0\x80",
-    b"\n", b"\r\n", b"\x1b[2J", "‮".encode(), b"../../../etc/passwd", b"/dev/zero", b"a" * 5000, b"9" * 5000,
-    b".a" * 300, b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b\x08", b"\x89PNG\r\n",
-    b"IHDR", b"IDAT", b"IEND", b"tRNS", b"eXIf",
-    b"\xff\xd8", b"\xff\xda", b"\xff\xc2", b"GIF89a",
-    b"RIFF", b"WEBP", b"VP8X", b"VP8L", b"ANMF", b"II*\0", b"MM\0*", b"BM",
-    b"\x93NUMPY", b"'descr'", b"'|O'", b"'shape'", b"cos\nsystem\n", b"R", b"\x93", b"%!PS-Adobe",
-]  # fmt: skip
+    b"\0",
+    b"\xff" * 8,
+    b"-1",
+    b"0",
+    b"99999999999999999999",
+    b"1e999",
+    b"NaN",
+    b"Infinity",
+    b"-0.0",
+    b"null",
+    b"true",
+    b"[" * 200,
+    b"]" * 20,
+    b"{" * 200,
+    b"}" * 20,
+    b'""',
+    b"''",
+    b'"',
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xed\xa0\x80",
+    b"\n",
+    b"\r\n",
+    b"\x1b[2J",
+    "\u202e".encode(),
+    b"../../../etc/passwd",
+    b"/dev/zero",
+    b"a" * 5000,
+    b"9" * 5000,
+    b".a" * 300,
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b\x08",
+    b"\x89PNG\r\n",
+    b"IHDR",
+    b"IDAT",
+    b"IEND",
+    b"tRNS",
+    b"eXIf",
+    b"\xff\xd8",
+    b"\xff\xda",
+    b"\xff\xc2",
+    b"GIF89a",
+    b"RIFF",
+    b"WEBP",
+    b"VP8X",
+    b"VP8L",
+    b"ANMF",
+    b"II*\0",
+    b"MM\0*",
+    b"BM",
+    b"\x93NUMPY",
+    b"'descr'",
+    b"'|O'",
+    b"'shape'",
+    b"cos\nsystem\n",
+    b"R",
+    b"\x93",
+    b"%!PS-Adobe",
+]
 """What parsers stumble over."""
 
 
@@ -65,9 +118,35 @@ def mutated(content: bytes, random: Random, others: Sequence[bytes] = ()) -> byt
     return bytes(changed)
 
 
-VALUES = (None, True, False, 0, -1, 1, 2**63, 2**70, -(2**70), 10**400, 0.5, 1e308, -1e308, "", "none", "x" * 5000,
-          "\x1b[2J", "‮", "\ud800", "999999999999999999999", [], {}, [[]], [None],
-          {"a": {}}, [1] * 300, "nan")  # fmt: skip
+VALUES = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**63,
+    2**70,
+    -(2**70),
+    10**400,
+    0.5,
+    1e308,
+    -1e308,
+    "",
+    "none",
+    "x" * 5000,
+    "\x1b[2J",
+    "\u202e",
+    "\ud800",
+    "999999999999999999999",
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": {}},
+    [1] * 300,
+    "nan",
+)
 """What may stand in place of any value of JSON."""
 
 
@@ -97,9 +176,9 @@ def mutated_table(value: object, random: Random) -> object:
             del holder[key]  # type: ignore[attr-defined]
         elif kind == 5:
             other, name = random.choice(places)
-            holder[key] = other[name] if _has(other, name) and other is not holder else [old]  # type: ignore[index]
+            holder[key] = deepcopy(other[name]) if _has(other, name) else [old]  # type: ignore[index]
         elif kind == 6:
-            holder[key] = nested(old, random.choice((2, 70, 500)))  # type: ignore[index]
+            holder[key] = nested(old, random.choice((2, 70, 200)))  # type: ignore[index]
         elif isinstance(holder, list):
             holder.insert(0, old)
         elif isinstance(holder, dict):

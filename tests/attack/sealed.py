@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +74,24 @@ def _child(case_of: Any, cases: Sequence[int], scratch: Path, writer: int) -> No
     ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libtiff says there what is wrong with a file
     _seal(scratch)
     for case in cases:
-        attempt = case_of(case)
+        try:
+            attempt = case_of(case)
+        except Exception as error:
+            attempt = partial(_broken, error)
         room = _address_space("VmSize") + BYTES
         resource.setrlimit(resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
         outcome = _outcome(case, attempt)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         os.write(writer, (json.dumps([outcome.case, outcome.how, outcome.what]) + "\n").encode())
     os._exit(0)
+
+
+def _broken(error: Exception) -> None:
+    """A case that could not be prepared has failed."""
+    raise error
 
 
 def _outcome(case: int, attempt: Callable[[], object]) -> Outcome:
@@ -93,7 +103,7 @@ def _outcome(case: int, attempt: Callable[[], object]) -> Outcome:
         attempt()
     except (UserError, NonFiniteError) as error:
         how, line = REFUSED, str(error)
-        if "\n" in line or not line or len(line) > 3000:
+        if "\n" in line or not line or len(line) > 11_000:
             how, what = FAILED, f"an error of {line.count(chr(10)) + 1} lines and {len(line)} letters: {line[:200]!r}"
     except OSError as error:
         how = REFUSED if error.strerror else FAILED

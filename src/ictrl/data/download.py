@@ -86,7 +86,8 @@ def _unpack(source: Source, layout: Layout, temporary: Path, folder: Path) -> No
     except (tarfile.TarError, EOFError, ValueError, OverflowError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Expected {source.base}{source.archive} to be an archive but got: {error}.") from None
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise InputError(f"Expected {source.base}{source.archive} to be an archive but got: {reason}.") from None
     missing = layout.missing(unpacked)
     if missing:
         raise InputError(f"Expected {', '.join(missing)} in {source.base}{source.archive} but did not find it there.")
