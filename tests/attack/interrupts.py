@@ -75,6 +75,13 @@ SCENES = [
 ]
 
 
+THOROUGH = [
+    *(Scene("er", "learn", 1), Scene("ictrl", "learn", 1), Scene("ictrl", "review", 2)),
+    *(Scene("wide", "forget", 1), Scene("wide", "fit", 1)),
+]
+"""Of each kind of scene one, interrupted at every bytecode at which something begins or ends."""
+
+
 class Played(NamedTuple):
     """A scene as it goes if nobody interrupts it."""
 
@@ -186,12 +193,37 @@ def interrupts(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outco
         random = Random(f"interrupts {seed} {case}")
         scene, kind = SCENES[case % len(SCENES)], KINDS[case // len(SCENES) % len(KINDS)]
         with in_time():
-            wrong, what = _play(scene, kind, case, random)
+            wrong, what = _play(scene, kind, random)
         yield Outcome(case, FAILED if wrong else HELD, f"{scene}: {what}: {'; '.join(wrong)}" if wrong else "")
 
 
-def _play(scene: Scene, kind: str, case: int, random: Random) -> tuple[list[str], str]:
-    """What was wrong afterwards, and what was done."""
+def listed(root: Path) -> list[tuple[Scene, str, int]]:
+    """Every bytecode at which something begins or ends, of some scenes, for each kind of interrupt."""
+    return [
+        (scene, kind, at)
+        for scene in THOROUGH
+        for kind in KINDS[:3]
+        for at in range(1, counted(scene, "begin and end") + 1)
+    ]
+
+
+@attack(
+    "Ctrl-C, a second one, and lack of memory at every bytecode at which learning begins or ends",
+    cases=lambda root: len(listed(root)),
+    small=12,
+    chunk=500,
+)
+def begin_and_end(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
+    every = listed(scratch)
+    for case in cases:
+        scene, kind, at = every[case]
+        with in_time():
+            wrong, what = _play(scene, kind, Random(f"begin and end {seed} {case}"), at)
+        yield Outcome(case, FAILED if wrong else HELD, f"{scene}: {what}: {'; '.join(wrong)}" if wrong else "")
+
+
+def _play(scene: Scene, kind: str, random: Random, at: int | None = None) -> tuple[list[str], str]:
+    """What was wrong afterwards, and what was done: at a bytecode of those of beginning and end, or at random."""
     before, after = played(scene)[1:]
     learner = copy.deepcopy(played(scene).learner)
     attempt = partial(scene.done_to, learner)
@@ -200,13 +232,11 @@ def _play(scene: Scene, kind: str, case: int, random: Random) -> tuple[list[str]
         at = random.randint(1, operations(scene))
         raised, what = _in_need(attempt, at, error), f"no memory at operation {at}"
     else:
-        files = random.choice(list(FILES))
-        total, again = counted(scene, files), case // (len(SCENES) * len(KINDS))
-        # of the few of the beginning and the end one after the other, so that none is left out
-        at = 1 + (again * 7 + random.randrange(7)) % total if files == "begin and end" else random.randint(1, total)
+        files = random.choice(list(FILES)) if at is None else "begin and end"
+        total = counted(scene, files)
         soon = random.randint(1, SOON if random.random() < 0.8 else 20 * SOON)
-        traced = Traced(FILES[files])
-        places = [at, soon] if kind == KINDS[1] else [at]
+        first = random.randint(1, total) if at is None else at
+        places, traced = [first, soon] if kind == KINDS[1] else [first], Traced(FILES[files])
         raised = traced.run(attempt, places, MemoryError if kind == KINDS[2] else None)
         what = f"{kind} at {places} of {total} bytecodes of {files}, {traced.delivered} delivered"
     wrong = surroundings(learner)
