@@ -69,6 +69,11 @@ SECTIONS = {
         "ictrl forget runs/living star --yes",
         "ictrl predict runs/living new/third.png --json",
     ],
+    "As a service": [
+        "ictrl serve --help",
+        "ictrl serve runs/nobody",
+        "ictrl serve runs/living --host 0.0.0.0 --token short",
+    ],
     "Where the time goes": ["ictrl run ictrl-digits --profile --stream.tasks 2 --out runs/profile"],
     "Other methods": [
         "ictrl methods",

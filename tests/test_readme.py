@@ -248,6 +248,7 @@ def test_every_command_is_shown_with_its_output() -> None:
         "teach",
         "classes",
         "forget",
+        "serve",
         "sample",
         "walk",
         "reconstruct",
