@@ -61,7 +61,7 @@ PICTURE_BYTES = Limit("ICTRL_MAX_PICTURE_BYTES", 2**28, "bytes in one picture fi
 """of one picture as it lies on the disk"""
 UNPACKED_BYTES = Limit("ICTRL_MAX_UNPACKED_BYTES", 2**28, "bytes in memory")
 """that a data set's file is unpacked to, where that is more than `RATIO` times its own size"""
-TEXT_BYTES = Limit("ICTRL_MAX_TEXT_BYTES", 2**25, "bytes of text")
+TEXT_BYTES = Limit("ICTRL_MAX_TEXT_BYTES", 2**24, "bytes of text")
 """of a JSON file, of one line of a log, of the header of a learner"""
 RECIPE_BYTES = Limit("ICTRL_MAX_RECIPE_BYTES", 2**18, "bytes in a recipe or study")
 """of a TOML file"""

@@ -79,13 +79,13 @@ def refuse(path: Path | str, reason: object) -> NoReturn:
 
 
 def typed(value: Any, kind: Any, path: str = "") -> Any:
-    """The value if it is of that type, whole numbers as floats where these are asked for; ValueError says where not.
+    """The value if it is of that type, or a whole number where a float is; ValueError says where not.
 
     Types are those of JSON, unions, literals, `Any`, lists and dicts of them, and dataclasses, which are built from
     tables: a field that has a default may be missing, and there are no others.
 
     >>> typed({"1": [1, None]}, dict[int, list[float | None]])
-    {1: [1.0, None]}
+    {1: [1, None]}
     >>> typed({"1": ["one"]}, dict[int, list[float | None]])
     Traceback (most recent call last):
     ValueError: 1.0: expected a number or null but got a text
@@ -101,7 +101,7 @@ def typed(value: Any, kind: Any, path: str = "") -> Any:
         return _built(value, kind, path)
     plain = origin or kind
     if plain is float and type(value) is int:
-        return float(value)
+        return value  # as it was written
     if type(value) is not plain:
         _wrong(path, NAMES[plain], value)
     inner = get_args(kind)

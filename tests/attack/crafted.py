@@ -20,6 +20,7 @@ def crafted() -> list[tuple[str, Callable[[], bytes]]]:
         ("gif-as-large-as-allowed.gif", lambda: _saved((7071, 7071), "P", "GIF")),
         ("bits-as-large-as-allowed.tiff", lambda: _saved((7071, 7071), "1", "TIFF", compression="group4")),
         ("jpeg-as-large-as-allowed.jpg", lambda: _saved((7071, 7071), "RGB", "JPEG", progressive=True, subsampling=0)),
+        ("webp-as-large-as-allowed.webp", lambda: _saved((7071, 7071), "RGB", "WEBP", method=0, quality=1)),
         ("flat.png", lambda: _saved((50_000_000, 1), "L", "PNG")),
         ("high.png", lambda: _saved((1, 50_000_000), "L", "PNG")),
         ("webp-canvas.webp", _webp),

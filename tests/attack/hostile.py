@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from attack import samples
+from attack.crafted import crafted
 from attack.mutations import TOKENS, mutated, mutated_table
 from attack.registry import Outcome, attack
 from attack.sealed import played
@@ -304,10 +305,8 @@ def run_files(seed: int, cases: Sequence[int], scratch: Path) -> Outcomes:
     return played(case_of, cases, scratch)
 
 
-@attack("Crafted pictures: bombs, lies about sizes, formats that start programs", cases=60, small=20, chunk=60)
-def crafted_pictures(seed: int, cases: Sequence[int], scratch: Path) -> Outcomes:
-    from attack.crafted import crafted
-
+@attack("Crafted files: bombs, lies about sizes, depth, programs", cases=len(crafted()), small=9, chunk=9)
+def crafted_files(seed: int, cases: Sequence[int], scratch: Path) -> Outcomes:
     listed = crafted()
 
     def case_of(case: int) -> Callable[[], object]:

@@ -4,6 +4,7 @@ Where a dataset comes from stands beside its reader. Files go to a temporary nam
 folder, and are renamed once they are whole: whoever looks finds a complete dataset or none.
 """
 
+import gzip
 import tarfile
 import tempfile
 import zlib
@@ -83,7 +84,7 @@ def _unpack(source: Source, layout: Layout, temporary: Path, folder: Path) -> No
                         )
                     with content, (unpacked / name).open("wb") as copy:
                         copyfileobj(content, copy)
-    except (tarfile.TarError, EOFError, ValueError, OverflowError, zlib.error) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, ValueError, OverflowError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         reason = str(error).partition("\n")[0].rstrip(":")

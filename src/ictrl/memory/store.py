@@ -203,6 +203,10 @@ class Memory(Mapping[int, ClassMemory]):
             shapes = [tuple(tensor.shape) for tensor in kept.tensors().values()]
             if shapes != [(), (d,), (d, d), (r, d), (r, q, d)]:
                 raise ValueError(f"the memory of class {label} has shapes {shapes} for features of dimension {d}")
+            count, *others = (tensor.dtype for tensor in kept.tensors().values())
+            if count != torch.int64 or set(others) not in ({torch.float32}, {torch.float64}):
+                kinds = [str(kind).removeprefix("torch.") for kind in (count, *others)]
+                raise ValueError(f"the memory of class {label} has numbers of types {', '.join(kinds)}")
         return cls(classes)
 
 

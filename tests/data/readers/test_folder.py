@@ -179,3 +179,24 @@ def test_what_is_no_such_folder_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(InputError, match=r"Expected stream\.root to be a folder of pictures .* give --stream\.root"):
         load_dataset(StreamConfig(dataset="folder"), 8, 3)
+
+
+def test_folders_are_numbers_only_if_these_fit_into_64_bits(tmp_path: Path) -> None:
+    for names in (["12345678901234567890", "2"], ["\u00b2", "3"], ["\u0663", "3"]):
+        root = tmp_path / names[0]
+        for name in names:
+            (root / name).mkdir(parents=True)
+            for i in range(3):
+                Image.new("RGB", (8, 8), (i, 0, 0)).save(root / name / f"{i}.png")
+        dataset = load_dataset(StreamConfig(dataset="folder", root=str(root)), 8, 3)
+        assert dataset.class_names == dict(enumerate(sorted(names)))
+
+
+def test_pipes_among_pictures_are_named_and_skipped(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / name / f"{i}.png")
+    os.mkfifo(tmp_path / "cat" / "pipe.png")
+    dataset = load_dataset(StreamConfig(dataset="folder", root=str(tmp_path)), 8, 3)
+    assert dataset.skipped == (f"{os.path.join('cat', 'pipe.png')}: a pipe, and no regular file",)
