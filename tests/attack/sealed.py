@@ -63,8 +63,8 @@ def _batch(case_of: Any, cases: Sequence[int], scratch: Path) -> tuple[list[Outc
         return outcomes, ""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        alarmed = number == signal.SIGALRM
-        return outcomes, f"hung for {SECONDS:.0f} s" if alarmed else f"ended by {signal.Signals(number).name}"
+        hung = {signal.SIGPROF: SECONDS, signal.SIGALRM: 4 * SECONDS}.get(signal.Signals(number))
+        return outcomes, f"hung for {hung:.0f} s" if hung else f"ended by {signal.Signals(number).name}"
     return outcomes, f"the process left with {status}"
 
 
@@ -73,6 +73,7 @@ def _child(case_of: Any, cases: Sequence[int], scratch: Path, writer: int) -> No
 
     ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libtiff says there what is wrong with a file
     _seal(scratch)
@@ -97,7 +98,8 @@ def _broken(error: Exception) -> None:
 def _outcome(case: int, attempt: Callable[[], object]) -> Outcome:
     global _seen
     _seen = []
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of work, however busy the machine is
+    signal.setitimer(signal.ITIMER_REAL, 4 * SECONDS)  # of waiting for something that does not come
     how, what = HELD, ""
     try:
         attempt()
@@ -111,6 +113,7 @@ def _outcome(case: int, attempt: Callable[[], object]) -> Outcome:
     except BaseException as error:
         how, what = FAILED, f"{type(error).__name__}: {' '.join(str(error).split())}"[:300] + _where(error)
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         done, _seen = _seen, None
     return (

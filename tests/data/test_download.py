@@ -181,3 +181,22 @@ def test_downloads_go_to_the_cache_folder(cifar100_archive: Path, tmp_path: Path
     assert not {listing.name: listing.present for listing in list_datasets()}["cifar100"]
     assert download("cifar100") == tmp_path / "cache/cifar-100-binary"
     assert {listing.name: listing.present for listing in list_datasets()}["cifar100"]
+
+
+def test_an_archive_with_a_file_beyond_the_limit_is_not_unpacked(
+    cifar100_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ICTRL_MAX_UNPACKED_BYTES", "1000")
+    with pytest.raises(InputError, match=r"cifar-100-binary\.tar\.gz has one of .*UNPACKED_BYTES"):
+        download("cifar100", tmp_path / "root")
+    assert everything_in(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"no archive", lambda b: b[:300]])
+def test_an_archive_that_is_none_is_said_in_a_line(cifar100_archive: Path, tmp_path: Path, monkeypatch, served, damage):
+    cifar100_archive.write_bytes(damage(cifar100_archive.read_bytes()))
+    offer(monkeypatch, "cifar100", served[1], [cifar100_archive])  # with the hash that it has now
+    with pytest.raises(InputError, match=r"cifar-100-binary\.tar\.gz(: it| to be an archive but got: )?") as caught:
+        download("cifar100", tmp_path / "root")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "root").glob("cifar*"))

@@ -118,6 +118,8 @@ def test_more_pixels_than_the_limit_are_refused_by_the_header_alone(monkeypatch:
         "Expected a picture but could not read bomb.png: it has 178,756,900 pixels, above the limit of 50,000,000 "
         "(ICTRL_MAX_PIXELS)."
     )
+    with pytest.raises(InputError, match=r"more pixels than the limit of 50,000,000 \(ICTRL_MAX_PIXELS\)"):
+        decode_picture(png_of_size(2**31 - 1, 2**31 - 1), 8, 3)
     webp = b"RIFF\x40\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + b"\xff\x3f\0" * 2 + bytes(40)
     with pytest.raises(InputError, match=r"268,435,456 pixels, .*ICTRL_MAX_PIXELS"):
         decode_picture(webp, 8, 3)

@@ -425,3 +425,11 @@ def test_the_log_is_on_the_disk_before_the_checkpoint_that_follows_it(
     assert happened.count("checkpoint") == 2 * 3
     for before, after in pairwise(happened):
         assert after != "checkpoint" or before == "flush"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "3", "{", "[" * 9999, '{"sha256": NaN}', "\x00"])
+def test_a_damaged_data_json_is_refused_in_a_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(InputError, match=r"Expected what ictrl wrote in .*data\.json but could not read it") as error:
+        RunFolder(tmp_path).check_data({"sha256": ""})
+    assert "\n" not in str(error.value)

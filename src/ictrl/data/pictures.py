@@ -56,6 +56,8 @@ def _read(file: io.BufferedReader | io.BytesIO, image_size: int, channels: int) 
     width, height = _webp_size(file.read(30))
     _check(PIXELS.exceeded(width * height))  # this decoder allocates what the header says when it is opened
     file.seek(0)
+    if Image.MAX_IMAGE_PIXELS is not None:  # Pillow's own limit is not to be below the one that was set
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, PIXELS.value)
     with Image.open(file, formats=FORMATS) as picture:
         _check(PIXELS.exceeded(picture.width * picture.height))
         picture.draft(None, (DRAFT * image_size, DRAFT * image_size))
@@ -142,9 +144,12 @@ def _check(problem: str) -> None:
 def _reason(error: Exception) -> str:
     """The first line of the error, without the object addresses that Pillow puts into some."""
     from PIL import UnidentifiedImageError
+    from PIL.Image import DecompressionBombError
 
     if isinstance(error, UnidentifiedImageError):
         return "it is in no known picture format"
+    if isinstance(error, DecompressionBombError):
+        return f"it has more pixels than the limit of {PIXELS.value:,} ({PIXELS.variable})"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     lines = str(error).splitlines()
