@@ -50,4 +50,5 @@ def test_a_fresh_process_predicts_without_the_rest(tmp_path: Path) -> None:
     *labels, imported = done.stdout.splitlines()
     assert labels == expected
     allowed = {"PIL", "ictrl", "safetensors", "numpy", "defusedxml", "packaging", "torchgen", "sitecustomize"}
+    allowed |= {"sympy", "mpmath"}  # of torch itself, which cannot be installed without them
     assert set(eval(imported)) <= allowed

@@ -1,18 +1,17 @@
 """Whether a file holds the learner that its recipe describes: compared before it is allocated, and tried afterwards.
 
 A file of a few kilobytes may have a recipe of networks of gigabytes. So the learner is first built of tensors that have
-a shape and a type but no memory; what is larger than such a file may ask for is refused where it would be allocated,
-and the networks' tensors are compared with the file's by name, shape and type.
+a shape and a type but no memory; networks that are larger than such a file may ask for are refused, and their tensors
+are compared with the file's by name, shape and type.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
+from torch.overrides import TorchFunctionMode
 
 from ictrl.errors import ConfigError, InputError, NonFiniteError
 from ictrl.limits import unpacks_too_much
@@ -22,20 +21,22 @@ from ictrl.training.state import group
 if TYPE_CHECKING:
     from ictrl.methods.base import Learner
 
+SAME_SHAPE = (
+    *("normal_", "uniform_", "trunc_normal_", "random_"),
+    *("relu", "relu_", "leaky_relu", "gelu", "silu", "tanh", "sigmoid", "dropout"),
+    *("batch_norm", "group_norm", "layer_norm", "normalize"),
+)
 
-class _Bounded(TorchDispatchMode):
-    """Refuses tensors that are larger than a file of that size may ask for."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
+class _Uncomputed(TorchFunctionMode):
+    """What keeps a tensor's shape is not computed without memory: for that, torch would import its compiler."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        for tensor in tree_iter(made):
-            if isinstance(tensor, Tensor):
-                check_bytes(self.size, tensor.numel() * tensor.element_size())
-        return made
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in SAME_SHAPE:
+            tensor = args[0] if args else (kwargs or {}).get("tensor")
+            if isinstance(tensor, Tensor) and tensor.is_meta:
+                return tensor
+        return func(*args, **(kwargs or {}))
 
 
 def check_bytes(size: int, asked: int) -> None:
@@ -46,21 +47,18 @@ def check_bytes(size: int, asked: int) -> None:
 
 def check_size(make: "Callable[[], Learner[Any]]", stored: Stored, path: str | Path, advice: str) -> None:
     """Refuse a file whose settings ask for other networks than it holds, or for far more memory than it has."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in stored.tensors.values())
+    size = _bytes(stored.tensors)
     with fitting(path, advice):
         try:
-            with torch.device("meta"), _Bounded(size):
+            with torch.device("meta"), _Uncomputed():
                 learner = make()
                 learner.resize(len(stored.labels))
             networks = learner._state.networks
             held = list(networks) if stored.parts in (ALL, TO_DRAW) else list(learner.predicts_by or networks)
-            total = 0
-            for name, network in networks.items():
-                expected = network.state_dict()
-                total += sum(tensor.numel() * tensor.element_size() for tensor in expected.values())
-                if name in held:
-                    _compare(name, expected, group(stored.tensors, name))
-            check_bytes(size, total)
+            expected = {name: network.state_dict() for name, network in networks.items()}
+            check_bytes(size, sum(_bytes(state) for state in expected.values()))
+            for name in held:
+                _compare(name, expected[name], group(stored.tensors, name))
         except (ConfigError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
@@ -71,6 +69,10 @@ def _compare(network: str, expected: dict[str, Tensor], found: dict[str, Tensor]
         kinds = [_kind(part.get(name)) for part in (expected, found)]
         if kinds[0] != kinds[1]:
             raise InputError(f"expected {network}.{name[:80]} to be {kinds[0]} but got {kinds[1]}")
+
+
+def _bytes(tensors: Mapping[str, Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
 def _kind(tensor: Tensor | None) -> str:

@@ -9,8 +9,6 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-import tomli_w
-
 from ictrl.config import METHODS, Recipe
 from ictrl.errors import ConfigError
 from ictrl.recipes.legacy import RECIPES, flat
@@ -83,6 +81,8 @@ def _without_later(config: Any) -> dict[str, Any]:
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, every default spelled out."""
+    import tomli_w  # not needed to load a learner
+
     table = recipe_to_table(recipe)
     for name, value in flat(table):
         try:
