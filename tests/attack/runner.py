@@ -161,6 +161,7 @@ def _blame(
 def _prepare() -> None:
     """Ctrl-C is the business of the process above."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     all_attacks()
 
 

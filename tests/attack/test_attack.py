@@ -127,7 +127,8 @@ def waits(seed, cases, scratch):
 """
 
 
-def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_no_process_and_no_folder(how: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "sitecustomize.py").write_text("import waits\n")
     told = tmp_path / "told"
@@ -135,7 +136,7 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "attack", "--only", "waits"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as attacks:
         until(told.exists)
-        attacks.send_signal(signal.SIGINT)
+        attacks.send_signal(how)
         _, said = attacks.communicate(timeout=60)
     assert attacks.returncode == 130
     assert said == "Stopped. Nothing was written.\n"

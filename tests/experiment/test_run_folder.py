@@ -324,6 +324,27 @@ def test_checkpoints_that_cannot_be_listed_are_an_error(begun: Begun, monkeypatc
     assert (out / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_checkpoint_that_cannot_be_opened_is_an_error_and_not_damaged(
+    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = begun()
+    newest, real = out / "checkpoint" / "after-task-002.safetensors", Path.open
+
+    def refused(path: Path, *given: Any, **more: Any) -> Any:
+        if path == newest:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, *given, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    assert main(["resume", str(out)]) == 1
+    said = f"error: Expected to read and write {newest} but could not: Permission denied.\n"
+    assert capsys.readouterr().err == said
+    monkeypatch.undo()
+    assert newest.is_file()
+    assert main(["resume", str(out)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_what_a_run_that_goes_back_would_write_over_is_kept(
     begun: Begun, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

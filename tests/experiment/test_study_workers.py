@@ -14,7 +14,7 @@ import pytest
 from run_support import newest, tensors, timeless
 from study_support import EPOCHS, TOML, write_study
 
-from ictrl import EpochReport, InputError
+from ictrl import EpochReport, InputError, Results
 from ictrl.errors import RunsFailedError
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.experiment.run_folder import RunFolder
@@ -281,7 +281,9 @@ def test_absurd_settings_fail_their_own_run_alone(study: Study, tmp_path: Path) 
 def test_a_table_that_cannot_be_written_holds_up_no_run(study: Study, tmp_path: Path) -> None:
     planned = plan(study, tmp_path / "out", seeds=[0])
     (tmp_path / "out" / "table.md").mkdir(parents=True)
-    with pytest.raises(RunsFailedError, match="what was written about lambda-3-seed0: IsADirectoryError: "):
+    with pytest.raises(
+        RunsFailedError, match=r"^Expected to write all that was found but could not\. table\.md: IsADirectoryError: "
+    ):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [True, True]
 
@@ -299,3 +301,34 @@ def test_a_method_that_leaves_does_not_end_the_study(
     with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: SystemExit 3"):
         carry_out(study, planned, tmp_path / "out")
     assert [item.finished for item in planned] == [False, True]
+
+
+@pytest.mark.parametrize("times", [1, 10**6])
+def test_results_that_cannot_be_read_for_a_moment_are_not_left_out_of_the_table(
+    times: int, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    planned = plan(study, out, seeds=[0])
+    real, left = Results.read, times
+
+    def sometimes(path: Path) -> Results:
+        nonlocal left
+        if path.parent.name == "lambda-10-seed0" and left:
+            left -= 1
+            raise InputError(f"Expected what ictrl wrote in {path} but could not read it: EIO.")
+        return real(path)
+
+    class LastTask(Listener):
+        def on_measured(self, results: Results) -> None:
+            if results.complete:
+                monkeypatch.setattr(Results, "read", sometimes)
+
+    def carry() -> None:
+        carry_out(study, planned, out, listener=lambda item: LastTask())
+
+    if times == 1:
+        carry()
+        assert (out / "table.md").read_text().count("λ") == 2
+    else:
+        with pytest.raises(InputError, match=r"table\.md: Expected the results of 2 runs but could read those of 1\."):
+            carry()

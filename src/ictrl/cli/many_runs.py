@@ -59,8 +59,8 @@ def do_all(
         console.print(f"{item.folder.name}: {how}; {left} to do after {passed}", soft_wrap=True)
 
     def done(item: Planned) -> None:
-        results = item.results
-        assert results is not None
+        if (results := item.results) is None:
+            raise InputError(item.damage or f"Expected results in {item.folder} but found none.")
         ended(item, last_accuracies(results))
         finished()
 

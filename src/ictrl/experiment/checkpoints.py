@@ -86,7 +86,10 @@ def newest_position(
 
 
 def _good(path: Path, kind: str, run: Path, recipe: Recipe, position: Position) -> Stored | None:
-    """What a file holds; None, and a warning, if it is damaged. One of another recipe ends the search with an error."""
+    """What a file holds; None, and a warning, if it is damaged. One of another recipe ends the search with an error,
+    and so does one that cannot be opened: it may be whole."""
+    with path.open("rb"):
+        pass
     try:
         stored = read_stored(path, kind)
     except InputError as error:

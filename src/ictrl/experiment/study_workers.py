@@ -22,6 +22,7 @@ from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import beginning, differences
 
 GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
+TABLE = "table.md"
 KILLED = "its process was killed, perhaps because memory ran out"
 
 
@@ -54,38 +55,52 @@ def carry_out(
     shared = {
         text: first_tasks.place_of(out, item.recipe) for item in planned if alike[text := beginning(item.recipe)] > 1
     }
-    failures: dict[str, Exception] = {}
+    todo = [item for item in planned if not item.finished]
+    failures, unwritten = dict[str, Exception](), dict[str, Exception]()
+    done = len(planned) - len(todo)
 
     def tabled() -> None:
-        write_atomically(out / "table.md", (table(study, results_of(planned)) + "\n").encode())
+        try:
+            found = results_of(planned)
+            write_atomically(out / TABLE, (table(study, found) + "\n").encode())
+            if (read := sum(map(len, found.values()))) < done:  # one that cannot be read is not left out quietly
+                raise InputError(f"Expected the results of {done} runs but could read those of {read}.")
+        except Exception as error:
+            unwritten[TABLE] = error
+        else:
+            unwritten.pop(TABLE, None)
 
     def ended(item: Planned, result: Callable[[], Any]) -> None:
+        nonlocal done
         try:
             result()
         except Exception as error:  # of whatever kind: the others have nothing to do with it
             failures[item.folder.name] = error
             failed(item, error)
             return
+        done += 1
+        tabled()
         try:
-            tabled()
             finished(item)
         except Exception as error:  # its results are good, but not everywhere where they should be
-            failures[f"what was written about {item.folder.name}"] = error
+            unwritten[item.folder.name] = error
 
-    todo = [item for item in planned if not item.finished]
     if jobs == 1:
         for item in todo:
             ended(item, lambda: _do(item, shared.get(beginning(item.recipe)), listener(item), stop))  # noqa: B023
     else:
         _do_several(todo, shared, jobs, ended, glance, stop)
-    if not todo:
+    if not todo or TABLE in unwritten:
         tabled()
-    if failures:
-        reasons = " ".join(f"{name}: {told(error)}" for name, error in failures.items())
-        mistakes = all(isinstance(error, UserError) for error in failures.values())
-        raise (InputError if mistakes else RunsFailedError)(
-            f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not. {reasons}"
+    if errors := [*failures.values(), *unwritten.values()]:
+        lines = [f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not."] * bool(
+            failures
         )
+        lines += [f"{name}: {told(error)}" for name, error in failures.items()]
+        lines += ["Expected to write all that was found but could not."] * bool(unwritten)
+        lines += [f"{name}: {told(error)}" for name, error in unwritten.items()]
+        mistakes = all(isinstance(error, UserError) for error in errors)
+        raise (InputError if mistakes else RunsFailedError)(" ".join(lines))
 
 
 def told(error: Exception) -> str:
