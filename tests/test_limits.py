@@ -53,3 +53,9 @@ def test_only_regular_files_are_opened(tmp_path: Path, monkeypatch: pytest.Monke
         open_regular(tmp_path / "absent")
     with open_regular(tmp_path / "link") as file:
         assert file.read() == b"content"
+
+
+def test_the_table_of_limits_has_every_limit() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "untrusted-files.md").read_text("utf-8")
+    for limit in LIMITS:
+        assert f"| `{limit.variable}` | {limit.default:,} |" in page
