@@ -21,7 +21,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once, a minute or two) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt hatchling
-	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[serve]'
 	@touch $@
 
 # What only development needs; not for the demo.

@@ -114,3 +114,13 @@ def test_damaged_learners_of_a_run_folder_are_passed_over(short_run: Path, tmp_p
         assert len(load_learner(tmp_path / "run").classes_) == 5
     (folder / first).write_bytes(b"nor this")
     assert "a run folder with a good learner but" in refused(load_learner, tmp_path / "run")
+
+
+def test_a_file_that_only_predicts_does_not_say_where_the_data_lay(tmp_path: Path) -> None:
+    learner = learner_of("wide")
+    learner.recipe = replace(learner.recipe, stream=replace(learner.recipe.stream, root="customers/of-ours"))
+    learner.save(tmp_path / "whole")
+    learner.save(tmp_path / "predicts", inference_only=True)
+    assert b"of-ours" in (tmp_path / "whole").read_bytes()
+    assert b"of-ours" not in (tmp_path / "predicts").read_bytes()
+    assert load_learner(tmp_path / "predicts").recipe.stream.root is None

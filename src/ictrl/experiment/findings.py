@@ -100,7 +100,10 @@ def remarks(results: Results) -> list[str]:
     if results.replay and (faint := of_replay(results.replay[-1])):
         found.append(faint)
     if results.calibration is not None and results.calibration.temperature == 1:
-        found.append("Probabilities are not calibrated: fewer than twenty training images of a task could be held out.")
+        found.append(
+            "Probabilities are not calibrated: fewer than twenty training images of a task could be held out; "
+            "--calibration.held-out 0.25 holds more of them out."
+        )
     return found
 
 

@@ -23,6 +23,7 @@ from ictrl.data.shelf import held_out_count
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.class_facts import CLASSES, HELD_OUT, NAMES, ClassFacts, now, read_facts, written
+from ictrl.memory.few_images import LEAST
 from ictrl.memory.recognition import recognise
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import ComparesClasses, Forgets, KeepsMoments, ask
@@ -185,7 +186,7 @@ def _by_name(message: str, labels: Mapping[str, int], apart: Mapping[str, Bool[T
     def named(found: re.Match[str]) -> str:
         if (name := names.get(found[1])) is None:
             return found[0]
-        held = int(apart[name].sum())
+        held = int(apart[name].sum()) if len(apart[name]) >= LEAST else 0
         return f"class {name}" + (f" ({held} more are held out: --held-out 0 learns from them too)" if held else "")
 
     return re.sub(r"\bclass '?(-?\d+)\b'?", named, message)

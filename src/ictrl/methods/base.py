@@ -38,6 +38,7 @@ from ictrl.methods.stopping import stopped_task
 from ictrl.methods.storage import ALL, LEARNER, STOPPED_TASK, Stored, fitting, read_learner, write_stored
 from ictrl.methods.threads import Gate, learns, reads
 from ictrl.nets.wrappers import parameter_count
+from ictrl.recipes.tables import without_place
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.loop import EpochReport, Progress, TaskHooks
 from ictrl.training.players import without_optimisers
@@ -222,7 +223,8 @@ class Learner(Estimator, ABC, Generic[Kept]):
         of your own; `ictrl.methods.storage.read_stored` gives them back.
         """
         parts, tensors = parts_of(self, inference_only, decoder)
-        self._write(Path(path), LEARNER, tensors, notes=dict(notes or {}), parts=parts)
+        recipe = without_place(self.recipe) if inference_only else self.recipe
+        self._write(Path(path), LEARNER, tensors, recipe, notes=dict(notes or {}), parts=parts)
 
     def save_task(self, path: str | Path, report: EpochReport) -> None:
         """Write a task that is being learned, from within `learn`'s progress callback, so that it can be resumed."""
@@ -292,11 +294,19 @@ class Learner(Estimator, ABC, Generic[Kept]):
             raise not_learned(caller)
 
     def _write(
-        self, path: Path, kind: str, tensors: dict[str, Tensor], notes: Mapping[str, str] | None = None, **about: Any
+        self,
+        path: Path,
+        kind: str,
+        tensors: dict[str, Tensor],
+        recipe: Recipe | None = None,
+        notes: Mapping[str, str] | None = None,
+        **about: Any,
     ) -> None:
         noted = names_to_notes(self.class_names, self._by_name, notes or {})
         about |= {"notes": noted}
-        write_stored(path, kind, Stored(self.recipe, self.seed, self.labels, self.device.type, tensors, **about))
+        write_stored(
+            path, kind, Stored(recipe or self.recipe, self.seed, self.labels, self.device.type, tensors, **about)
+        )
 
 
 def create_learner(

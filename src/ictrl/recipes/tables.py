@@ -67,6 +67,11 @@ def _aligned(one: Recipe, other: Recipe) -> list[tuple[list[str], dict[str, Any]
     return [(both, table) for table in tables]
 
 
+def without_place(recipe: Recipe) -> Recipe:
+    """The recipe without where the data lay on one machine."""
+    return replace(recipe, stream=replace(recipe.stream, root=None))
+
+
 def beginning(recipe: Recipe) -> str:
     """A text that is the same for all recipes whose runs do the same until the end of their first task."""
     kept = {key: value for key, value in flat(_without_later(recipe)) if not key.startswith(DECIDES_NOTHING)}

@@ -14,7 +14,7 @@ from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.results import FLOORS, PROTOCOLS
 from ictrl.recipes.reader import load_recipe, recipe_names
-from ictrl.recipes.tables import differences, to_toml
+from ictrl.recipes.tables import differences, to_toml, without_place
 from ictrl.report.catalogue import SECTIONS, Figure, comparisons, figures_of
 from ictrl.report.class_rows import ClassRow, class_rows
 from ictrl.report.house_style import house_style
@@ -114,7 +114,7 @@ def _draw_run(run: RunRecord, ids: str) -> RunPage:
             section: _there({name: make(run) for name, make in figures_of(section).items()}, ids)
             for section in SECTIONS
         }
-    return RunPage(run, shown, _without_place(run.recipe), commands(run))
+    return RunPage(run, shown, to_toml(without_place(run.recipe)), commands(run))
 
 
 @contextmanager
@@ -204,8 +204,3 @@ def commands(run: RunRecord) -> list[str]:
 def _seeded(recipe: Recipe, other: Recipe) -> Recipe:
     """A recipe with another one's seed."""
     return replace(recipe, run=replace(recipe.run, seed=other.run.seed))
-
-
-def _without_place(recipe: Recipe) -> str:
-    """The recipe as TOML, without where the data lay on one machine."""
-    return to_toml(replace(recipe, stream=replace(recipe.stream, root=None)))

@@ -53,7 +53,7 @@ async def _new_classes(core: Core, request: Request, now: Served) -> dict[str, T
 
 def check_name(name: str) -> None:
     """Refuse what is no name of a class."""
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+    if not name.strip() or name in (".", "..") or len(name) > LONGEST_NAME or not name.isprintable():
         raise RefusedError(
             400,
             f"Expected the name of each file's field to be its class, of 1 to {LONGEST_NAME} printable characters, but "

@@ -20,6 +20,8 @@ export function complain(error) {
   show("toast wrong", "alert", [error.message ?? String(error)], 0);
 }
 
+addEventListener("hashchange", () => fill(document.getElementById("toasts")));  // they were about another view
+
 function show(looks, role, words, lasts) {
   const line = el("div", { class: looks, role }, el("p", {}, words));
   const away = button("Dismiss", { drawing: "close", onlyDrawing: true, onclick: () => line.remove() });

@@ -11,7 +11,7 @@ export async function confirmForgetting(name) {
   const before = learner().version;
   const keeps = await versionsWith(name);
   const keep = choice("keep", "Keep them", "It can be undone for as long as they are kept.", true);
-  const remove = choice("remove", "Remove them too", "Then nothing brings the class back.", false);
+  const remove = choice("remove", "Remove them too", "Then no kept version brings the class back. If this is a run, its own checkpoints still can.", false);
   const problem = el("p", { class: "notice wrong", role: "alert", hidden: true });
   const yes = button("Forget", { kind: "danger", onclick: act });
   const no = button("Cancel", { onclick: () => dialog.close() });
