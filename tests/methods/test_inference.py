@@ -1,5 +1,6 @@
 """Learners that were saved to predict: small, exact, and honest about what they cannot do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest

@@ -39,7 +39,7 @@ Examples:
   ictrl serve learner.safetensors --port 9000 --read-only
   ICTRL_TOKEN=… ictrl serve runs/mine --host 0.0.0.0 --public-name pictures.example.org
 """
-MISSING = "Expected the extra packages of the service but {name} is not installed: pip install 'ictrl[serve]', or '.[serve]' in a clone."
+MISSING = "Expected the extra packages of the service but {name} is not installed: pip install 'ictrl[serve]'."
 
 
 @dataclass(frozen=True)
