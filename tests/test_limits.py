@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,18 @@ def test_the_table_of_limits_has_every_limit() -> None:
     page = (Path(__file__).parents[1] / "docs" / "untrusted-files.md").read_text("utf-8")
     for limit in LIMITS:
         assert f"| `{limit.variable}` | {limit.default:,} |" in page
+
+
+def test_no_more_is_allocated_than_there_is_to_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(200_000))
+    tracemalloc.start()
+    try:
+        with open_regular(tmp_path / "file") as file:
+            assert len(file.read(3)) == 3
+            assert len(file.read(2**33)) == 199_997
+            assert file.read(2**33) == b""
+            file.seek(0)
+            assert len(file.read()) == 200_000
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

@@ -10,11 +10,12 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 from ictrl.errors import ConfigError, InputError
 
+PART = 2**16  # bytes that are allocated without a question
 RATIO = 10  # whatever the limit, a file may be unpacked to so many times its own size
 
 
@@ -77,6 +78,15 @@ def unpacks_too_much(size: int, unpacked: int) -> str:
     return UNPACKED_BYTES.exceeded(unpacked) if unpacked > RATIO * size else ""
 
 
+class RegularFile(BufferedReader):
+    """A file that allocates no more for what is to be read than there is left of it, whoever asks for how much."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > PART:
+            size = min(size, max(PART, os.fstat(self.fileno()).st_size - self.tell()))
+        return super().read(size)
+
+
 def open_regular(path: Path) -> BufferedReader:
     """A file to read from, and no pipe, device or socket, which may never end or do something when opened.
 
@@ -86,7 +96,7 @@ def open_regular(path: Path) -> BufferedReader:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         _check_regular(os.fstat(handle).st_mode)  # what it is now
-        return os.fdopen(handle, "rb")
+        return RegularFile(FileIO(handle, "rb"))
     except BaseException:
         os.close(handle)
         raise

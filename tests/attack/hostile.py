@@ -46,7 +46,12 @@ def pictures(seed: int, cases: Sequence[int], scratch: Path) -> Outcomes:
     def case_of(case: int) -> Callable[[], object]:
         random = Random(f"pictures {seed} {case}")
         content = mutated(seeds[names[case % len(names)]], random, others)
-        return lambda: decode_picture(content, random.choice((8, 32)), random.choice((1, 3)))
+        side, channels = random.choice((8, 32)), random.choice((1, 3))
+        if case % 2:
+            return lambda: decode_picture(content, side, channels)
+        path = scratch / "picture"
+        path.write_bytes(content)
+        return lambda: read_picture(path, side, channels)
 
     return played(case_of, cases, scratch)
 

@@ -1,8 +1,10 @@
 """Single picture files of every kind."""
 
+import contextlib
 import io
 import os
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -169,3 +171,18 @@ def test_channels_resized_one_by_one_are_those_resized_at_once(monkeypatch: pyte
     together = fit(images, 16, 3)
     monkeypatch.setattr("ictrl.data.resize.CHUNK_PIXELS", 40 * 40)
     assert torch.equal(fit(images, 16, 3), together)
+
+
+def test_a_chunk_that_says_it_is_huge_allocates_nothing(tmp_path: Path) -> None:
+    """Pillow asks a file for as much as the chunk says that follows the last pixel."""
+    content = bytearray(saved(Image.new("L", (8, 8)), "PNG"))
+    place = content.index(b"IDAT") - 4
+    content[place : place + 4] = (2**31 - 1).to_bytes(4, "big")
+    (tmp_path / "huge.png").write_bytes(content)
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(InputError):
+            read_picture(tmp_path / "huge.png", 8, 1)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from ictrl import InputError
 from ictrl.experiment.sheets import read_sheet, to_png
@@ -35,3 +35,14 @@ def test_what_is_no_sheet_is_refused(tmp_path: Path) -> None:
     for path in (plain, cut, tmp_path / "missing.png"):
         with pytest.raises(InputError, match="Expected a sheet of pictures but could not read"):
             read_sheet(path)
+
+
+def test_a_sheet_of_another_size_than_its_entry_says_is_not_decoded(tmp_path: Path, monkeypatch) -> None:
+    text = PngImagePlugin.PngInfo()
+    text.add_text("ictrl", '{"labels": [1, 2], "counts": [1, 1], "across": 1, "side": 8}')
+    Image.new("L", (8, 17)).save(tmp_path / "sheet.png", pnginfo=text)
+    with pytest.raises(InputError, match="its entry says 8×16 but it has 8×17"):
+        read_sheet(tmp_path / "sheet.png")
+    monkeypatch.setenv("ICTRL_MAX_PIXELS", "100")
+    with pytest.raises(InputError, match=r"136 pixels, above the limit of 100 \(ICTRL_MAX_PIXELS\)"):
+        read_sheet(tmp_path / "sheet.png")

@@ -134,6 +134,9 @@ def read_sheet(path: Path) -> dict[int, UInt8[Tensor, "_ shown side side"]]:
             if problem := PIXELS.exceeded(picture.width * picture.height):
                 raise ValueError(problem)
             about = typed(parse_json(picture.info[ENTRY]), _About)
+            size = about.across * about.side, len(about.labels) * about.side
+            if picture.size != size or picture.mode not in ("L", "RGB"):  # before it is decoded
+                raise ValueError(f"its entry says {size[0]}×{size[1]} but it has {picture.width}×{picture.height}")
             pixels = torch.from_numpy(np.array(picture))
         side, across, labels = about.side, about.across, about.labels
         sheet = pixels.reshape(len(labels), side, across, side, -1).permute(0, 2, 4, 1, 3)
