@@ -160,6 +160,8 @@ def changed(content: bytes, random: Random, key: str, notes: bool = False) -> by
 
 
 def _change_metadata(metadata: dict[str, str], random: Random, key: str) -> None:
+    if key not in metadata:  # taken away before
+        return
     if key == "notes":
         table = json.loads(metadata["notes"])
         name = random.choice(list(table)) if isinstance(table, dict) and table else None
