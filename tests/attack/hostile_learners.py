@@ -160,13 +160,15 @@ def changed(content: bytes, random: Random, key: str, notes: bool = False) -> by
 
 
 def _change_metadata(metadata: dict[str, str], random: Random, key: str) -> None:
+    if key not in metadata:  # taken away before
+        return
     if key == "notes":
         table = json.loads(metadata["notes"])
         name = random.choice(list(table)) if isinstance(table, dict) and table else None
         if name is not None and isinstance(table[name], str) and random.random() < 0.8:
             try:
                 table[name] = json.dumps(mutated_table(json.loads(table[name]), random))
-            except ValueError:
+            except (ValueError, RecursionError):
                 table[name] = str(random.choice(VALUES))
         else:
             table = mutated_table(table, random)
@@ -174,7 +176,7 @@ def _change_metadata(metadata: dict[str, str], random: Random, key: str) -> None
     elif key in JSON and random.random() < 0.8:
         try:
             metadata[key] = json.dumps(mutated_table(json.loads(metadata[key]), random))
-        except ValueError:
+        except (ValueError, RecursionError):
             metadata[key] = ""
     elif random.random() < 0.3:
         metadata.pop(key, None)
