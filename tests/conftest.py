@@ -1,5 +1,6 @@
 """Fixtures that many tests share."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from support import CLASS_NAMES, DEVICES, SHORT, call, pictures, tiny_recipe
 import ictrl
 from ictrl import ICTRL, Recipe
 from ictrl.config import StreamConfig
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell started the tests in its background, where Ctrl-C is deaf
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=DEVICES)

@@ -162,7 +162,17 @@ def test_published_figures_belong_to_the_recipes_as_they_are() -> None:
 
 def test_published_studies_are_the_studies_as_they_are() -> None:
     publish = script("publish")
-    named = ("review", "digits.json", "curve", "seconds", "unknown", "privacy", "onnx")  # of no study
+    named = (
+        "review",
+        "digits.json",
+        "curve",
+        "seconds",
+        "unknown",
+        "privacy",
+        "onnx",
+        "serve",
+        "attack",
+    )  # of no study
     folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.name not in named and path.is_dir()]
     studies = [(load_study(folder.name), folder, "test images") for folder in folders]
     studies += [(study, folder, "validation images") for study, folder in publish.choosing()]
