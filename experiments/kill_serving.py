@@ -102,7 +102,7 @@ def main() -> None:
         assert state(learner) == NEW
         print(f"Teaching takes {takes:.2f} s.", flush=True)
         for number in range(options.times):
-            seconds = None if number % 2 else chance.uniform(0, 1.2 * takes)
+            seconds = None if number % 2 else chance.uniform(0, 4 * takes)
             left, told, unfinished = attempt(learner, before, sent, seconds)
             found[left] += 1
             when = "while it was written" if seconds is None else f"after {seconds:.3f} s"

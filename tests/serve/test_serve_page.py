@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from serve_support import Client, encoded, form, of
-from support import ROOT, call, pictures
+from support import ROOT, call, pictures, script
 
 from ictrl.serve.bounds import Limits
 
@@ -118,3 +118,9 @@ def test_forgetting_by_command_names_the_versions_that_are_kept(
     assert call("forget", wide, "fox", "--yes") == 0
     kept = wide.with_suffix(".versions")
     assert f"- all of fox, in 1 version that `ictrl serve` keeps in {kept}\n" in capsys.readouterr().out
+
+
+def test_what_was_measured_is_what_the_files_say() -> None:
+    publish = script("publish_serve")
+    assert publish.with_measured(PAGE) == PAGE
+    assert publish.measured() in PAGE
