@@ -62,7 +62,8 @@ def test_everything_beyond_the_paper_is_off_in_the_recipes_of_paper_and_authors(
         assert not method.memory.drift_compensation
         for stage in (method.first, method.later):
             assert (stage.ema, stage.schedule, stage.warmup) == (0, "constant", 0)
-            assert stage.augmentation == AugmentationConfig()
+            if method.network.image_size == 32 or stage is method.later:  # ImageNet's first task is augmented in the paper
+                assert stage.augmentation == AugmentationConfig()
             assert stage.weights == WeightsConfig(stage.weights.lambda_new, gamma_old=1)  # and no distillation
 
 
@@ -83,6 +84,19 @@ def test_the_paper_recipes_are_the_papers_table(name: str) -> None:
         ),
         stream=StreamConfig(dataset=dataset, tasks=tasks),
     )
+
+
+@pytest.mark.parametrize(("name", "side"), [("paper-imagenet50", 64), ("paper-imagenet50-128", 128)])
+def test_imagenet_is_the_papers_too(name: str, side: int) -> None:
+    """d = 256, r = 10, k = 15, 500 epochs of the first task, augmented, and 150 of the others, as its appendix says."""
+    method, cifar = of_ictrl(name), of_ictrl("paper-cifar10-5")
+    assert method.network == NetworkConfig(image_size=side, channels=3, width=64, feature_dim=256)
+    assert (method.memory.directions, method.memory.neighbours, method.memory.samples) == (10, 15, 15)
+    assert method.first == replace(cifar.first, epochs=500, augmentation=method.first.augmentation)
+    assert method.first.augmentation == AugmentationConfig(mirror=True, crop=0.08, jitter=0.8, grey=0.2)
+    assert method.later == replace(cifar.later, epochs=150)
+    assert (method.game, method.classifier) == (cifar.game, cifar.classifier)
+    assert load_recipe(name).stream == StreamConfig(dataset="folder", tasks=5)
 
 
 # epochs of the first and of later tasks, λ and m as in the authors' code
