@@ -210,23 +210,3 @@ def test_kept_tensors_that_do_not_fit_are_refused(method: str) -> None:
 def test_wrong_settings_are_refused(method: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         recipe_with(recipe_of(method), {"method": settings})
-
-
-def test_with_all_rows_from_the_start_old_classes_alone_are_distilled() -> None:
-    """The mean is over all rows; those of classes yet to come learn that no image so far is theirs."""
-    learner = exemplar_learner("icarl", 1, head_rows=6)
-    assert learner.head_size(2) == 6
-    images, labels = TASKS[1]
-    rows = torch.tensor([2, 3])[torch.searchsorted(torch.tensor([2, 30]), labels)]
-    seen, teacher = seen_of(images, rows), learner.teacher(2)
-    terms = {name: value.item() for name, value in learner.loss(seen, {"teacher": teacher}).items()}
-    ell = logits_of(learner, images)
-    targets = np.eye(6)[rows.numpy()]
-    targets[:, :2] = 1 / (1 + np.exp(-ell[:, :2]))  # it is its own teacher
-    each = np.logaddexp(0, ell) - targets * ell
-    assert terms["distillation"] == pytest.approx(each[:, :2].sum() / each.size, rel=1e-4)
-    assert terms["cross_entropy"] == pytest.approx(each[:, 2:].sum() / each.size, rel=1e-4)
-    learner.learn(images, labels)
-    assert learner.scores(TESTS).shape == (len(TESTS), 4)
-    with pytest.raises(ConfigError, match="head_rows to be at least 0 but got -1"):
-        recipe_with(recipe_of("icarl"), {"method": {"head_rows": -1}})

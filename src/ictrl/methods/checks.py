@@ -16,9 +16,3 @@ def check_chance(name: str, value: float) -> None:
     """Refuse what is no probability."""
     if not 0 <= value <= 1:
         raise ConfigError(f"Expected {name} to be from 0 to 1 but got {value}.")
-
-
-def check_head_rows(rows: int) -> None:
-    """Refuse a head of fewer than no rows."""
-    if rows < 0:
-        raise ConfigError(f"Expected head_rows to be at least 0 but got {rows}.")

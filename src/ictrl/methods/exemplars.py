@@ -41,16 +41,14 @@ class ExemplarLearnerConfig(SupervisedConfig):
 class Teacher(nn.Module):
     """An encoder and a head as they were, that say what they see in an image. A working module of a task."""
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, precision: torch.dtype, rows: int | None = None) -> None:
-        """It answers with so many rows of its head, if not with all."""
+    def __init__(self, encoder: nn.Module, head: nn.Module, precision: torch.dtype) -> None:
         super().__init__()
         self.encoder, self.head, self.precision = frozen_copy(encoder), frozen_copy(head), precision
-        self.rows = rows
 
     @torch.no_grad()
     def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Logits."""
-        return self.head(run_in(self.precision, self.encoder, X).float())[:, : self.rows]
+        return self.head(run_in(self.precision, self.encoder, X).float())
 
 
 class ExemplarLearner(SupervisedLearner[dict[str, Tensor]]):
@@ -79,9 +77,9 @@ class ExemplarLearner(SupervisedLearner[dict[str, Tensor]]):
                 "every class needs an exemplar."
             )
 
-    def teacher(self, rows: int | None = None) -> Teacher:
-        """The networks as they are now, with so many rows of the head, if not with all."""
-        return Teacher(self.encoder, self.head, self._precision, rows)
+    def teacher(self) -> Teacher:
+        """The networks as they are now."""
+        return Teacher(self.encoder, self.head, self._precision)
 
     def herd(self, X: UInt8[Tensor, "n c h w"], rows: Int[Tensor, " n"], counts: dict[int, int]) -> Int[Tensor, " m"]:
         """Places of so many images of each class, class by class, the best first."""

@@ -7,8 +7,7 @@
 and reduced as classes come. Their means follow the encoder, so that the head's preference for new classes does no harm
 (Rebuffi et al., *iCaRL: Incremental Classifier and Representation Learning*, CVPR 2017). The means are kept too. Where
 the paper has a sum over classes, the authors' code has a mean, as here; that code also looks at mirrored exemplars for
-the means, as the paper and this file do not. With `head_rows` the mean is over all rows from the start, as in both
-authors' code: with two of ten classes that is a fifth of the rate.
+the means, as the paper and this file do not.
 
 Settings: the authors' are for CIFAR-100 and a ResNet-32: SGD with momentum 0.9 at 2.0, divided by 5 after 49 and 63 of
 70 epochs, 128 images in a step, weight decay 1e-5, 2000 exemplars. The defaults are those of the DER++ paper's
@@ -26,7 +25,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from ictrl.config import StageConfig
 from ictrl.memory.buffer import Exemplars
-from ictrl.methods.checks import check_head_rows
 from ictrl.methods.exemplars import ExemplarLearner, ExemplarLearnerConfig
 from ictrl.methods.supervised import OptimiserConfig, Seen, sgd_stage
 from ictrl.nets.layers import exact_float32
@@ -43,13 +41,6 @@ class ICaRLConfig(ExemplarLearnerConfig):
     optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig("sgd", weight_decay=1e-5))
     stage: StageConfig = field(default_factory=lambda: sgd_stage(epochs=50, batch=32, learning_rate=0.1))
     """every task"""
-    head_rows: int = 0
-    """rows of the head from the first task on, those of classes yet to come included, which learn that no image so far
-    is of theirs and share in the mean. 0: the head grows, since nobody may know how many will come"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_head_rows(self.head_rows)
 
 
 class ICaRL(ExemplarLearner):
@@ -62,7 +53,7 @@ class ICaRL(ExemplarLearner):
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> dict[str, Tensor]:
         rows, classes = self.rows_of(y), len(self.labels) + len(y.unique())
         self.check_room(classes)
-        working = {"teacher": self.teacher(len(self.labels))} if self.labels else {}
+        working = {"teacher": self.teacher()} if self.labels else {}
         self.resize(classes)
         both = self.with_exemplars(X, rows)
         self.train(both.images, both.rows.to(self.device), self.settings.stage, hooks, working)

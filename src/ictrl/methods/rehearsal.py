@@ -10,7 +10,6 @@ from torch.nn.functional import pad
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.buffer import Replayed, ReservoirBuffer, exemplars_from, reservoir_without
-from ictrl.methods.checks import check_head_rows
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
 from ictrl.shapes import Int, UInt8
 from ictrl.training.loop import TaskHooks
@@ -45,7 +44,8 @@ class RehearsalConfig(SupervisedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_head_rows(self.head_rows)
+        if self.head_rows < 0:
+            raise ConfigError(f"Expected head_rows to be at least 0 but got {self.head_rows}.")
 
 
 class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
