@@ -123,6 +123,11 @@ def remove(paths: Iterable[Path]) -> None:
         flush_folder(folder)
 
 
+def absolute(path: Path | str) -> Path:
+    """The same place whatever folder one works in; `~` is one's home, as in a shell."""
+    return Path(path).expanduser().resolve()
+
+
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
     """What processes that died were writing in a folder, or only under that name; files of living ones stay."""
     try:

@@ -28,6 +28,7 @@ from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import make_folder
 from ictrl.methods.base import LEARNERS
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, read_stored
+from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import recipe_with, to_toml
 from ictrl.training import task as game_task
 
@@ -235,6 +236,15 @@ def test_a_run_can_be_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.
     run(recipe, tmp_path / "run")
     monkeypatch.chdir("/")
     assert resume(tmp_path / "run").results.complete
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder_of_pictures(tmp_path / "own", 10, ("train", "test"))
+    run(quick(stream={"dataset": "folder", "root": "~/own", "tasks": 1}), tmp_path / "run")
+    assert read_resolved(tmp_path / "run" / "config.toml").stream.root == str((tmp_path / "own").resolve())
+    (tmp_path / "own").rename(tmp_path / "moved")
+    assert main(["evaluate", str(tmp_path / "run"), "--root", "~/moved"]) == 0
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate", "review"])

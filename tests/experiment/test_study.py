@@ -44,6 +44,8 @@ def test_a_study_is_planned_line_by_line_and_seed_by_seed(study: Study, tmp_path
     without = replace(methods[0].later.weights, lambda_new=10.0, distill_replayed=0.0)
     assert methods[2].later.weights == without
     assert [item.recipe.stream.root for item in planned] == [str(Path("here").resolve())] * 3
+    home = plan(study, tmp_path / "out", root="~/here", device="cpu")
+    assert [item.recipe.stream.root for item in home] == [str(Path("~/here").expanduser().resolve())] * 3
     for name in ("digits", "letters"):  # which come with the package
         embedded = replace(study, lines=(replace(study.lines[0], recipe=load_recipe(name)),))
         assert plan(embedded, tmp_path, root="here")[0].recipe.stream.root is None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from ictrl.config import Recipe, StreamConfig
@@ -11,6 +10,7 @@ from ictrl.errors import ConfigError, InputError
 from ictrl.experiment.run_data import fingerprint, stream_of
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.study import Line, Planned, Study, slug
+from ictrl.files import absolute
 from ictrl.recipes.reader import load_recipe
 from ictrl.recipes.tables import differences
 
@@ -95,5 +95,5 @@ def _deciding(stream: StreamConfig) -> dict[str, Any]:
     if stream.task_sizes:
         settings["tasks"] = len(stream.task_sizes)  # they take its place
     if stream.root is not None:
-        settings["root"] = str(Path(stream.root).expanduser().resolve())
+        settings["root"] = str(absolute(stream.root))
     return settings

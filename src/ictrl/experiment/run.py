@@ -18,7 +18,7 @@ from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY, Stream, about, check_images, fingerprint, moved, run_data, stream_of
 from ictrl.experiment.run_folder import RunFolder
-from ictrl.files import write_atomically
+from ictrl.files import absolute, write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, read_stored
 from ictrl.recipes.tables import beginning
@@ -77,7 +77,7 @@ def run(
     if stream is not None:
         recipe = replace(recipe, stream=replace(recipe.stream, dataset=IN_MEMORY, root=None))
     if recipe.stream.root is not None:  # so that the run can be resumed from anywhere
-        recipe = replace(recipe, stream=replace(recipe.stream, root=str(Path(recipe.stream.root).resolve())))
+        recipe = replace(recipe, stream=replace(recipe.stream, root=str(absolute(recipe.stream.root))))
     dataset, tasks = stream or stream_of(recipe)  # a mistake in the data shows before a folder is made
     if learner is not None:
         adopt(learner, recipe)

@@ -11,6 +11,7 @@ from ictrl.config import Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
 from ictrl.errors import InputError
 from ictrl.experiment.run_folder import RunFolder
+from ictrl.files import absolute
 from ictrl.memory.few_images import check_enough
 from ictrl.methods.capabilities import KeepsStatistics
 
@@ -55,7 +56,7 @@ def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
 
 def moved(recipe: Recipe, root: Path | None) -> Recipe:
     """The recipe with its data in another place, if one is given."""
-    return recipe if root is None else replace(recipe, stream=replace(recipe.stream, root=str(root.resolve())))
+    return recipe if root is None else replace(recipe, stream=replace(recipe.stream, root=str(absolute(root))))
 
 
 def fingerprint(tasks: list[Task]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from ictrl.data.registry import is_embedded
 from ictrl.errors import ConfigError, InputError
 from ictrl.experiment.results import Results
 from ictrl.experiment.study_entries import filled_in
+from ictrl.files import absolute
 from ictrl.recipes.legacy import renamed
 from ictrl.recipes.reader import load_recipe, packaged_names, read_toml, recipe_names
 from ictrl.recipes.tables import recipe_with
@@ -196,8 +197,8 @@ def plan(
                 settings = replace(settings, keep_pictures=keep_pictures)
             recipe = replace(line.recipe, run=settings)
             if root is not None and not is_embedded(recipe.stream.dataset):
-                named = Path(recipe.stream.root or "")
-                inside = Path(root).resolve() / ("" if named.is_absolute() else named)
+                named = Path(recipe.stream.root or "").expanduser()
+                inside = absolute(root) / ("" if named.is_absolute() else named)
                 recipe = replace(recipe, stream=replace(recipe.stream, root=str(inside)))
             planned.append(Planned(line, seed, out / f"{slug(line.label)}-seed{seed}", recipe))
     return planned
