@@ -10,6 +10,7 @@ from functools import partial
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from attack import report
 from attack.registry import Attack, all_attacks, chosen
 from attack.runner import Count, play_all, share_of
 
@@ -36,6 +37,7 @@ def main() -> int:
         for attack in attacks:
             print(f"{attack.name}: {attack.about}")
         return 0
+    whole = given.share == 1.0 and not given.small and not given.case  # of what is not, nothing is written
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -45,22 +47,19 @@ def main() -> int:
         def told(attack: Attack, count: Count, cases: int) -> None:
             failed = f" [red]{count.failed} failed" if count.failed else ""
             bars.update(tasks[attack.name], completed=count.cases, total=cases, description=attack.name + failed)
+            if whole and count.cases == cases:  # hours of others may follow
+                report.write(attack, count, given.seed)
+                report.write_section()
 
         try:
             counts = play_all(attacks, partial(_amount, given), seed=given.seed, jobs=given.jobs, told=told)
         except KeyboardInterrupt:
-            print("Stopped. Nothing was written.", file=sys.stderr)
+            print("Stopped. Attacks that had ended are written." if whole else "Stopped.", file=sys.stderr)
             return 130
     if given.json:
         print(json.dumps({name: asdict(count) for name, count in counts.items()}, indent=1))
     else:
         _print(counts)
-    if given.share == 1.0 and not given.small and not given.case:
-        from attack import report
-
-        for attack in attacks:
-            report.write(attack, counts[attack.name], given.seed)
-        report.write_section()
     return 1 if any(count.failed for count in counts.values()) else 0
 
 

@@ -83,7 +83,7 @@ def count(root: Path) -> int:
 
 
 @attack(
-    "every operation on a file failing in turn, once or from then on: full disk, I/O error, no permission",
+    "Every operation on a file failing in turn, once or from then on: full disk, I/O error, no permission",
     cases=count,
     small=8,
 )

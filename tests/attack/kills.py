@@ -107,7 +107,7 @@ def killed_before(command: Command, folder: Path, number: int, torn: bool) -> En
     return alone(dies)
 
 
-@attack("killed before every operation on a file, within every write, and at random moments", cases=1000, small=8)
+@attack("Killed before every operation on a file, within every write, and at random moments", cases=1000, small=8)
 def kills(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
     root = scratch.parents[1]
     listed = moments(root)

@@ -110,7 +110,7 @@ def without_power(command: Command, folder: Path, to: Path, number: int, random:
     return alone(fails)
 
 
-@attack("the power failing before an operation on a file: what was not flushed is lost or cut", cases=1000, small=6)
+@attack("The power failing before an operation on a file: what was not flushed is lost or cut", cases=1000, small=6)
 def power_failures(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
     root = scratch.parents[1]
     listed = moments(root)

@@ -112,8 +112,16 @@ def test_the_machinery_finds_the_case_that_dies_hangs_or_takes_too_much(tmp_path
 WAITS = """
 import os, time
 from pathlib import Path
+from attack import report
 from attack.limits import forked
 from attack.registry import HELD, Outcome, attack
+
+report.RESULTS, report.PAGE = (Path(os.environ["TOLD"]).with_name(name) for name in ("results", "page.md"))
+
+@attack("Ends at once", cases=3, small=1)
+def ends(seed, cases, scratch):
+    for case in cases:
+        yield Outcome(case, HELD)
 
 @attack("waits", cases=1, small=1)
 def waits(seed, cases, scratch):
@@ -128,18 +136,22 @@ def waits(seed, cases, scratch):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_no_process_and_no_folder(how: signal.Signals, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_process_and_no_folder_but_what_had_ended(how: signal.Signals, tmp_path: Path) -> None:
+    (page := tmp_path / "page.md").write_text("before\n<!-- attacks -->\n<!-- end of attacks -->\nafter\n")
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "sitecustomize.py").write_text("import waits\n")
     told = tmp_path / "told"
     environment = {**HERE, "PYTHONPATH": f"{tmp_path}{os.pathsep}{HERE['PYTHONPATH']}", "TOLD": str(told)}
-    command = [sys.executable, "-m", "attack", "--only", "waits"]
+    command = [sys.executable, "-m", "attack", "--only", "ends", "waits"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as attacks:
-        until(told.exists)
+        until(lambda: told.exists() and "| Ends at once | 3 | 3 | 0 | 0 |" in page.read_text())
         attacks.send_signal(how)
         _, said = attacks.communicate(timeout=60)
     assert attacks.returncode == 130
-    assert said == "Stopped. Nothing was written.\n"
+    assert said == "Stopped. Attacks that had ended are written.\n"
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["ends.json"]
+    assert page.read_text().startswith("before\n")
+    assert page.read_text().endswith("\nafter\n")
     worker, case, scratch = told.read_text().split()
     until(lambda: not any(Path(f"/proc/{process}").exists() for process in (worker, case)))
     assert not Path(scratch).parents[1].exists()

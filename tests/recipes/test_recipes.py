@@ -62,9 +62,8 @@ def test_everything_beyond_the_paper_is_off_in_the_recipes_of_paper_and_authors(
         assert not method.memory.drift_compensation
         for stage in (method.first, method.later):
             assert (stage.ema, stage.schedule, stage.warmup) == (0, "constant", 0)
-            if (
-                method.network.image_size == 32 or stage is method.later
-            ):  # ImageNet's first task is augmented in the paper
+            # the paper augments the first task of ImageNet
+            if method.network.image_size == 32 or stage is method.later:
                 assert stage.augmentation == AugmentationConfig()
             assert stage.weights == WeightsConfig(stage.weights.lambda_new, gamma_old=1)  # and no distillation
 
