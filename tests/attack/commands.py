@@ -5,8 +5,9 @@ import json
 import pickle
 import re
 import shutil
+import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -68,11 +69,14 @@ def call(*arguments: str | Path) -> Called:
     """A command of the command line, in this process."""
     from ictrl.cli import main
 
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as error:
-            code = int(error.code or 0)
+    out, err, before = io.StringIO(), io.StringIO(), (sys.stdout, sys.stderr)
+    sys.stdout, sys.stderr = out, err  # not by contextlib, whose bytecodes are interrupted: these here are not ictrl's
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        code = int(error.code or 0)
+    finally:
+        sys.stdout, sys.stderr = before
     return Called(code, out.getvalue(), err.getvalue())
 
 

@@ -15,6 +15,7 @@ from cli_support import COLOURS, RECIPE, draw
 from rich.table import Table
 from support import call
 
+from ictrl import __version__
 from ictrl.cli import main
 from ictrl.cli.output import open_console
 from ictrl.cli.run import RecipesCommand
@@ -157,6 +158,23 @@ def test_ctrl_c_while_libraries_are_imported_ends_in_a_line(tmp_path: Path, comm
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run([sys.executable, *command, "--version"], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Stopped.\n")
+
+
+LEAVING = """
+import atexit, os, signal
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
+
+
+@pytest.mark.parametrize("command", ["--version", "nonsense"])
+def test_ctrl_c_while_the_interpreter_leaves_prints_no_traceback(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LEAVING)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, "-m", "ictrl", command], capture_output=True, text=True, env=environment)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith("Stopped.\n")
+    assert done.stdout == ("" if command == "nonsense" else f"ictrl {__version__}\n")  # what was said is said
 
 
 def test_a_program_that_imports_the_library_keeps_its_handlers() -> None:

@@ -63,13 +63,22 @@ Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCo
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for a failure, 2 for a user's mistake, 130 after Ctrl-C."""
-    startup.finished()
+    try:
+        try:
+            return _heard(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            startup.ended()
+    except KeyboardInterrupt:  # one more, while the first was being answered
+        startup.ended()
+        return INTERRUPTED
+
+
+def _heard(arguments: list[str]) -> int:
+    """One command, with every Ctrl-C heard, in a destructor too."""
     hook = sys.unraisablehook
     try:
         sys.unraisablehook = partial(_unraisable, hook)
-        return _main(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:  # one more, while the first was being answered
-        return INTERRUPTED
+        return _main(arguments)
     finally:
         sys.unraisablehook = hook
 
@@ -83,14 +92,15 @@ def _unraisable(hook: Callable[[Any], object], what: Any) -> None:
 
 
 def _main(arguments: list[str]) -> int:
-    if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
-        sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
-    if arguments == ["--version"]:
-        print(f"ictrl {ictrl.__version__}")
-        return 0
     try:
+        startup.finished()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
+            sys.stdout.reconfigure(errors="backslashreplace")
+        arguments = [argument for argument in arguments if argument != "--debug"]
+        if arguments == ["--version"]:
+            print(f"ictrl {ictrl.__version__}")
+            return 0
         parse(arguments).execute()
         return 0
     except KeyboardInterrupt as stopped:
