@@ -22,6 +22,10 @@ class InputError(UserError, ValueError):
     """Images, labels, a file, a device or an argument that cannot be used."""
 
 
+class UnreadableError(InputError):
+    """A file that the system does not give: it may be whole, so that nothing may take its place."""
+
+
 class ConfigError(UserError):
     """A setting that is unknown, of another type or out of range."""
 

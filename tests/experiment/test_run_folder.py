@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,11 +14,12 @@ import filelock
 import pytest
 from run_support import outcome, quick
 
-from ictrl import ICTRL, InputError, Results, evaluate, resume, run
+from ictrl import ICTRL, InputError, Results, evaluate, load_learner, resume, run
 from ictrl.cli import main
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.sheets import read_sheet
 from ictrl.files import Log
+from ictrl.methods import storage
 from ictrl.recipes.tables import differences
 
 Begun = Callable[..., Path]
@@ -324,21 +326,24 @@ def test_checkpoints_that_cannot_be_listed_are_an_error(begun: Begun, monkeypatc
     assert (out / "metrics.jsonl").read_bytes() == before
 
 
-def test_a_checkpoint_that_cannot_be_opened_is_an_error_and_not_damaged(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("reader", ["open_regular", "safe_open"])  # its header is looked at, then it is read
+def test_a_checkpoint_that_cannot_be_read_is_an_error_and_not_damaged(
+    reader: str, begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = begun()
-    newest, real = out / "checkpoint" / "after-task-002.safetensors", Path.open
+    newest, real = out / "checkpoint" / "after-task-002.safetensors", getattr(storage, reader)
 
     def refused(path: Path, *given: Any, **more: Any) -> Any:
         if path == newest:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, *given, **more)
 
-    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(storage, reader, refused)
     assert main(["resume", str(out)]) == 1
-    said = f"error: Expected to read and write {newest} but could not: Permission denied.\n"
-    assert capsys.readouterr().err == said
+    said = f"Expected a saved learner but could not read {newest}: Permission denied."
+    assert capsys.readouterr().err == f"error: {said}\n"
+    with pytest.raises(InputError, match=re.escape(said)):  # and no older learner answers in its place
+        load_learner(out)
     monkeypatch.undo()
     assert newest.is_file()
     assert main(["resume", str(out)]) == 0

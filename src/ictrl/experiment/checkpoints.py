@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ictrl.config import Recipe
-from ictrl.errors import InputError
+from ictrl.errors import InputError, UnreadableError
 from ictrl.files import remove
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, STOPPED_TASK, Stored, files_in, learners_in, read_stored, task_of
@@ -87,11 +87,11 @@ def newest_position(
 
 def _good(path: Path, kind: str, run: Path, recipe: Recipe, position: Position) -> Stored | None:
     """What a file holds; None, and a warning, if it is damaged. One of another recipe ends the search with an error,
-    and so does one that cannot be opened: it may be whole."""
-    with path.open("rb"):
-        pass
+    and so does one that cannot be read: it may be whole."""
     try:
         stored = read_stored(path, kind)
+    except UnreadableError as error:
+        raise OSError(str(error)) from None  # nobody named this file: it is no mistake of the user's
     except InputError as error:
         position.warnings.append(f"{error} Going back to the checkpoint before it.")
         position.damaged.append(path)

@@ -21,7 +21,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from ictrl.config import Recipe
-from ictrl.errors import InputError, UserError
+from ictrl.errors import InputError, UnreadableError, UserError
 from ictrl.files import write_atomically
 from ictrl.limits import TEXT_BYTES, open_regular
 from ictrl.recipes.legacy import whole_recipe
@@ -99,7 +99,7 @@ def files_in(folder: Path) -> list[Path]:
 def read_learner(path: Path) -> Stored:
     """What a file holds, or the newest good one of a run folder, above all what it was taught since its run.
 
-    Damaged files are passed over with a warning.
+    Damaged files are passed over with a warning; one that cannot be read may be whole, and is not.
     """
     if not path.is_dir():
         return read_stored(path, LEARNER)
@@ -114,6 +114,8 @@ def read_learner(path: Path) -> Stored:
     for file in found:
         try:
             stored = read_stored(file, LEARNER)
+        except UnreadableError:
+            raise
         except InputError as error:
             problem = problem or str(error)
             continue
@@ -136,7 +138,7 @@ def read_stored(path: Path, kind: str) -> Stored:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"Expected {what} but could not read {path}: {reason}.") from None
+        raise UnreadableError(f"Expected {what} but could not read {path}: {reason}.") from None
     except (SafetensorError, ValueError, RuntimeError, TypeError, KeyError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300].rstrip(".")
         raise InputError(f"Expected {what} but {path} is cut short or of another kind: {reason}.") from None
