@@ -65,6 +65,10 @@ class Called:
         return f"exit code {self.code} with {self.err!r}" if wrong or others or "Traceback" in self.out else ""
 
 
+class Left(BaseException):
+    """Ctrl-C once a command has ended: the process that it would have to itself ends at once."""
+
+
 def call(*arguments: str | Path) -> Called:
     """A command of the command line, in this process."""
     from ictrl.cli import main
@@ -72,9 +76,13 @@ def call(*arguments: str | Path) -> Called:
     out, err, before = io.StringIO(), io.StringIO(), (sys.stdout, sys.stderr)
     sys.stdout, sys.stderr = out, err  # not by contextlib, whose bytecodes are interrupted: these here are not ictrl's
     try:
-        code = main([str(argument) for argument in arguments])
-    except SystemExit as error:
-        code = int(error.code or 0)
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as error:
+            code = int(error.code or 0)
+        sys.stdout, sys.stderr = before
+    except Left:
+        code = 130
     finally:
         sys.stdout, sys.stderr = before
     return Called(code, out.getvalue(), err.getvalue())

@@ -10,10 +10,11 @@ from shutil import rmtree
 
 import ictrl
 from attack.bytecodes import Traced
-from attack.commands import COMMANDS, Called, Command, alone, prepared
+from attack.commands import COMMANDS, Called, Command, Left, alone, prepared
 from attack.kills import gone_on, old_or_new, undisturbed
 from attack.limits import Ended
 from attack.registry import FAILED, HELD, Outcome, attack
+from ictrl import startup
 
 OURS = str(Path(ictrl.__file__).parent)
 STOPPED = 130
@@ -30,11 +31,18 @@ def interrupted(command: Command, folder: Path, at: Sequence[int]) -> Ended:
 
     def tried() -> tuple[Called | None, str, int]:
         traced, called = Traced(ours), list[Called]()
+        asked = signal.getsignal
         signal.signal = traced.handle  # type: ignore[assignment] - it keeps the real one
+        signal.getsignal = lambda number: traced.answer if number == signal.SIGINT else asked(number)
+        startup._answers, startup._stop = True, _leave  # as in a process of its own
         raised = traced.run(lambda: called.append(command.attacked(folder)), at)
         return (called[0] if called else None), repr(raised) if raised is not None else "", traced.count
 
     return alone(tried, seconds=60)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise Left
 
 
 @cache
