@@ -11,6 +11,7 @@ import argparse
 import math
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -188,10 +189,10 @@ def record_again(commands: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         draw_folders(Path(name))
         for command in commands:
-            before, found, after = page.partition(f"```\n$ {command}\n")
-            if not found:
+            shown = re.search(rf"^```\n\$ {re.escape(command)}(    # exit code \d+)?\n.*?^```\n", page, re.M | re.S)
+            if shown is None:
                 raise SystemExit(f"Expected a command of {PAGE.name} but got {command!r}.")
-            page = before + record(command, Path(name)).replace(name, ".") + after.partition("\n```\n")[2]
+            page = page[: shown.start()] + record(command, Path(name)).replace(name, ".") + page[shown.end() :]
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -361,7 +361,8 @@ def test_any_method_runs_on_any_stream_without_a_file(method: str, stream: str) 
     assert recipe.name == name
     assert recipe.method.name == method
     data, _, tasks = stream.partition("-")
-    expected = ("folder", 1) if stream == "pictures" else (data, int(tasks or 5))
+    folders = {"pictures": ("folder", 1), "imagenet50": ("folder", 5)}
+    expected = folders.get(stream, (data, int(tasks or 5)))
     assert (recipe.stream.dataset, recipe.stream.tasks) == expected
     if name not in recipe_names():
         assert recipe.description.endswith(f" by {method}")
