@@ -1,15 +1,17 @@
-"""Where a task's images wait for their turn: on the device if they fit there, otherwise in the host's memory.
+"""Where a task's images wait for their turn: on the device if they fit there, otherwise where they are.
 
-What waits on the host is sent through two page-locked buffers on a stream of its own: while the device plays one batch,
-the next one is put together and on its way. `Batches` says in which order they come.
+What waits elsewhere, in the host's memory or in a file, is read ahead and sent (`prefetch.py`): while the device plays
+one batch, the next ones are put together and on their way. `Batches` says in which order they come.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import torch
 from torch import Tensor
 
 from ictrl.shapes import Int, UInt8
+from ictrl.training.prefetch import Prefetcher, ReadsRows
 
 SHARE = 0.5  # of the device's free memory that images may take; the rest is for the players
 
@@ -21,41 +23,26 @@ class ImageSource:
         self.device = device
         self.streamed = not fits(images, device) if streamed is None else streamed
         self.images = images if self.streamed else images.to(device)
+        self.ahead = Prefetcher(images, device) if self.streamed else None
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def batches(self, rows: Sequence[Int[Tensor, " _"]]) -> Iterator[tuple[Tensor, ...]]:
-        """Batch after batch what `pixels` is to be told: rows, and their images where these had to be sent."""
-        if self.streamed:
-            yield from zip(rows, self._stream([part.to(self.images.device) for part in rows]))
-        else:
+    def batches(self, rows: Sequence[Int[Tensor, " _"]]) -> Generator[tuple[Tensor, ...], None, None]:
+        """Batch after batch what `pixels` is to be told: rows, and their images where these had to be sent.
+
+        What was sent holds until the next batch is asked for. Whoever leaves early closes the iterator: it has threads.
+        """
+        if self.ahead is None:
             for part in rows:
                 yield (part,)
+        else:
+            with closing(self.ahead.batches(rows)) as sent:
+                yield from zip(rows, sent)
 
     def pixels(self, rows: Int[Tensor, " _"], sent: Tensor | None = None) -> UInt8[Tensor, "_ c h w"]:
         """The images of these rows, on the device."""
         return self.images[rows] if sent is None else sent
-
-    def _stream(self, rows: list[Tensor]) -> Iterator[Tensor]:
-        if self.device.type != "cuda":
-            for part in rows:
-                yield self.images[part].to(self.device)
-            return
-        shape = (max(map(len, rows)), *self.images.shape[1:])
-        buffers = [torch.empty(shape, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
-        copied = [torch.cuda.Event(), torch.cuda.Event()]
-        copies, play = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
-        for i, part in enumerate(rows):
-            buffer, event = buffers[i % 2][: len(part)], copied[i % 2]
-            event.synchronize()  # until the batch before last, which used this buffer, has left it
-            torch.index_select(self.images, 0, part, out=buffer)
-            with torch.cuda.stream(copies):
-                batch = buffer.to(self.device, non_blocking=True)
-                event.record()
-            play.wait_event(event)
-            batch.record_stream(play)
-            yield batch
 
 
 class Batches:
@@ -78,8 +65,9 @@ class Batches:
 
 
 def fits(images: Tensor, device: torch.device, share: float = SHARE) -> bool:
-    """Whether images lie on the device, or take at most this share of its free memory."""
+    """Whether images lie on the device, or take at most this share of its free memory; those of a file stay there on a
+    CPU, whose memory they are meant to spare."""
     if device.type != "cuda" or images.device == device:
-        return True
+        return not isinstance(images, ReadsRows)
     free, _ = torch.cuda.mem_get_info(device)
     return images.nbytes <= share * free

@@ -7,6 +7,7 @@ the numbers, reports, and goes on from where a task was stopped.
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -117,8 +118,9 @@ def run_epochs(
             for optimiser in state.optimisers.values():
                 set_learning_rate(optimiser, rate)
             shuffle()
-            for given in source.batches(batches.rows):
-                captured(*given)
+            with closing(source.batches(batches.rows)) as fed:
+                for given in fed:
+                    captured(*given)
             means = tally.means(steps)
             if hooks.profiler is not None:
                 hooks.profiler.read(steps)
