@@ -1,7 +1,7 @@
 """Many runs by one command: their progress, a line for each that ends, and their table."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from ictrl.cli.output import last_accuracies
+from ictrl.cli.output import counted, last_accuracies
 from ictrl.cli.terminal import tell
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError, RunsFailedError
@@ -40,16 +40,20 @@ def do_all(
     out: Path,
     jobs: int,
     *,
+    only: Sequence[Planned] | None = None,
     finished: Callable[[], None] = lambda: None,
     shown: Callable[[], None] = lambda: None,
 ) -> None:
     """Do the runs that are still to be done and print the table, also where some failed.
 
-    `finished` is called after each run, `shown` after the table.
+    With `only` no others are done here; the table has all that there are. `finished` is called after each run, `shown`
+    after the table.
     """
-    left = sum(not item.finished for item in planned)
+    own = planned if only is None else only
+    left = sum(not item.finished for item in own)
     console.print(study.description, soft_wrap=True)
-    console.print(f"Runs: {len(planned)}, still to be done: {left}; written to {out}.", soft_wrap=True)
+    runs = str(len(own)) if only is None else f"{len(own)} of {len(planned)}"
+    console.print(f"Runs: {runs}, still to be done: {left}; written to {out}.", soft_wrap=True)
     begun = time.perf_counter()
 
     def ended(item: Planned, how: str) -> None:
@@ -67,15 +71,19 @@ def do_all(
     def show() -> None:
         console.print("\nLast ± deviation / average accuracy\n")
         console.print(table(study, results_of(planned)), markup=False, soft_wrap=True)
+        if only is not None and (others := sum(not item.finished for item in planned if item not in only)):
+            left_to_them = counted(others, "run is", "runs are")
+            console.print(f"\nOf the other parts {left_to_them} still to be done.", soft_wrap=True)
         shown()
 
     with stop_requests() as stop:
         try:
-            with _Bars(console, planned) as bars:
+            with _Bars(console, own) as bars:
                 carry_out(
                     study,
                     planned,
                     out,
+                    only=only,
                     jobs=jobs,
                     listener=bars.of_run,
                     finished=done,
@@ -96,7 +104,7 @@ def do_all(
 class _Bars:
     """The bars of one run after another, or one bar for all."""
 
-    def __init__(self, console: Console, planned: list[Planned]) -> None:
+    def __init__(self, console: Console, planned: Sequence[Planned]) -> None:
         self.console = console
         self.planned = [item for item in planned if not item.finished]
         self.shown: Watch | Progress | None = None

@@ -11,6 +11,7 @@ from ictrl.cli.many_runs import Jobs, check_jobs, do_all
 from ictrl.cli.options import KeepPictures, OptionalPath, OtherDevice
 from ictrl.cli.output import open_console
 from ictrl.experiment.study import chosen, load_study, plan, study_names
+from ictrl.experiment.study_parts import part_of, read_part
 from ictrl.experiment.study_table import publish
 from ictrl.experiment.study_workers import check_planned
 from ictrl.files import make_folder
@@ -27,6 +28,7 @@ Examples:
   ictrl study constraint --root data
   ictrl study table1 --root data --only MNIST --seeds 0
   ictrl study my-study.toml --jobs 2
+  ictrl study my-study.toml --part 1/4   (the first of four parts, for four machines with one folder)
 
 A study file with three lines: a recipe, the same with one setting changed, and another method:
   description = "What the weight of new classes does"
@@ -41,6 +43,18 @@ A study file with three lines: a recipe, the same with one setting changed, and 
   label = "no protection"
   recipe = "finetune-digits"
 """
+
+
+Part = Annotated[
+    str | None,
+    tyro.conf.DisallowNone,
+    tyro.conf.arg(
+        metavar="K/N",
+        help="only the K-th of N parts of the runs, for several machines that share the folder; the same command "
+        "without it then gathers the table",
+        help_behavior_hint="",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,7 @@ class StudyCommand:
     """other seeds than the study's"""
     only: tuple[str, ...] = ()
     """only the lines whose labels contain one of these"""
+    part: Part = None
     jobs: Jobs = 1
     keep_pictures: KeepPictures = None
     publish: OptionalPath = None
@@ -77,6 +92,7 @@ class StudyCommand:
             console.print(listed)
             return
         check_jobs(self.jobs)
+        part = None if self.part is None else read_part(self.part)
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
         root = None if self.root is None else str(self.root)
@@ -89,4 +105,5 @@ class StudyCommand:
             if self.publish is not None:
                 publish(study, planned, self.publish / study.name)
 
-        do_all(console, study, planned, out, self.jobs, finished=written, shown=written)
+        own = None if part is None else part_of(planned, *part)
+        do_all(console, study, planned, out, self.jobs, only=own, finished=written, shown=written)

@@ -45,7 +45,7 @@ def clear(out: Path) -> list[str]:
         remove_unfinished(folder)
         first_task = folder / "learner.safetensors"
         if reason := damage(first_task):
-            first_task.unlink()
+            first_task.unlink(missing_ok=True)  # another process of the same study may have done so already
             said.append(f"{reason} The first task is learned again.")
     return said
 

@@ -5,7 +5,7 @@ time that cannot be read.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -31,6 +31,7 @@ def carry_out(
     planned: list[Planned],
     out: Path,
     *,
+    only: Sequence[Planned] | None = None,
     jobs: int = 1,
     listener: Callable[[Planned], Listener] = lambda item: Listener(),
     finished: Callable[[Planned], None] = lambda item: None,
@@ -41,6 +42,7 @@ def carry_out(
 ) -> None:
     """Do the runs that are still to be done, `jobs` at once, and write the table after each.
 
+    With `only` no others are done here, perhaps because other processes do them in the same folder; the table has all.
     One after another they are watched by listeners; several at once by `glance`, which is called now and then. A run
     that fails holds up no other; an error in the end says which did. `said` is told what could not be read, and counts
     as not done.
@@ -55,9 +57,10 @@ def carry_out(
     shared = {
         text: first_tasks.place_of(out, item.recipe) for item in planned if alike[text := beginning(item.recipe)] > 1
     }
-    todo = [item for item in planned if not item.finished]
+    own = planned if only is None else only
+    todo = [item for item in own if not item.finished]
     failures, unwritten = dict[str, Exception](), dict[str, Exception]()
-    done = len(planned) - len(todo)
+    done = len(own) - len(todo)
 
     def tabled() -> None:
         try:
@@ -93,9 +96,7 @@ def carry_out(
     if not todo or TABLE in unwritten:
         tabled()
     if errors := [*failures.values(), *unwritten.values()]:
-        lines = [f"Expected every run to come to its end but {len(failures)} of {len(planned)} did not."] * bool(
-            failures
-        )
+        lines = [f"Expected every run to come to its end but {len(failures)} of {len(own)} did not."] * bool(failures)
         lines += [f"{name}: {told(error)}" for name, error in failures.items()]
         lines += ["Expected to write all that was found but could not."] * bool(unwritten)
         lines += [f"{name}: {told(error)}" for name, error in unwritten.items()]
