@@ -23,6 +23,9 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="the few cases of the test suite")
     parser.add_argument("--case", type=int, nargs="+", help="these cases of the one attack named by --only")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with what was cut off; its notes are in build/attack"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
     parser.add_argument("--list", action="store_true", help="list the attacks")
@@ -32,12 +35,14 @@ def main() -> int:
         parser.error(f"expected --only to name attacks but got {', '.join(unknown)}; there are {', '.join(known)}")
     if given.case and len(given.only or ()) != 1:
         parser.error("expected --only with one name beside --case")
+    whole = given.share == 1.0 and not given.small and not given.case  # of what is not, nothing is written
+    if given.resume and not whole:
+        parser.error("expected --resume without --share, --small and --case: only whole attacks are noted")
     attacks = [attack for name, attack in known.items() if name in (given.only or known)]
     if given.list:
         for attack in attacks:
             print(f"{attack.name}: {attack.about}")
         return 0
-    whole = given.share == 1.0 and not given.small and not given.case  # of what is not, nothing is written
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -47,20 +52,43 @@ def main() -> int:
         def told(attack: Attack, count: Count, cases: int) -> None:
             failed = f" [red]{count.failed} failed" if count.failed else ""
             bars.update(tasks[attack.name], completed=count.cases, total=cases, description=attack.name + failed)
+            so_far[attack.name] = (attack, count, cases)
             if whole and count.cases == cases:  # hours of others may follow
-                report.write(attack, count, given.seed)
+                report.write(attack, count, given.seed, cases)
                 report.write_section()
 
+        so_far: dict[str, tuple[Attack, Count, int]] = {}
+        notes = report.NOTES / str(given.seed) if whole else None
         try:
-            counts = play_all(attacks, partial(_amount, given), seed=given.seed, jobs=given.jobs, told=told)
+            counts = play_all(
+                attacks,
+                partial(_amount, given),
+                seed=given.seed,
+                jobs=given.jobs,
+                told=told,
+                notes=notes,
+                resume=given.resume,
+            )
         except KeyboardInterrupt:
-            print("Stopped. Attacks that had ended are written." if whole else "Stopped.", file=sys.stderr)
-            return 130
+            return _stopped(so_far, given.seed, whole)
     if given.json:
         print(json.dumps({name: asdict(count) for name, count in counts.items()}, indent=1))
     else:
         _print(counts)
     return 1 if any(count.failed for count in counts.values()) else 0
+
+
+def _stopped(so_far: dict[str, tuple[Attack, Count, int]], seed: int, whole: bool) -> int:
+    """What was played of each attack is written too, and said to be a part."""
+    if whole:
+        for attack, count, cases in so_far.values():
+            if 0 < count.cases < cases:
+                report.write(attack, count, seed, cases)
+        report.write_section()
+        print("Stopped. What was played is written; go on with --resume.", file=sys.stderr)
+    else:
+        print("Stopped.", file=sys.stderr)
+    return 130
 
 
 def _amount(given: argparse.Namespace, attack: Attack, total: int) -> list[int]:

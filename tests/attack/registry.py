@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 HELD, REFUSED, FAILED = "held", "refused", "failed"
-MACHINERY = ("registry", "limits", "runner", "report", "__main__")
+MACHINERY = ("registry", "limits", "runner", "report", "gpu", "__main__")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Plays attacks in several processes and counts what they came to."""
+"""Plays attacks in several processes and counts what they came to.
+
+Each case is noted in a file as soon as it is played. Notes of a whole attack stay until it has ended, so that one that
+was cut off, by whatever, goes on where it was.
+"""
 
 import json
 import os
@@ -18,7 +22,10 @@ from attack.registry import FAILED, HELD, REFUSED, Attack, Outcome, all_attacks,
 
 SHOWN = 20  # failures that are described
 MEMORY = "/dev/shm"  # where nothing waits for a disk
-NOTES = "played.jsonl"  # of a chunk
+
+
+Played = tuple[Outcome, float]
+"""what a case came to, and the seconds that it took"""
 
 
 @dataclass
@@ -33,10 +40,10 @@ class Count:
     """of all processes together"""
     failures: list[str] = field(default_factory=list)
 
-    def add(self, outcomes: Iterable[Outcome], seconds: float) -> None:
+    def add(self, played: Iterable[Played]) -> None:
         """Count these too."""
-        self.seconds += seconds
-        for outcome in outcomes:
+        for outcome, seconds in played:
+            self.seconds += seconds
             self.cases += 1
             self.held += outcome.how == HELD
             self.refused += outcome.how == REFUSED
@@ -46,7 +53,7 @@ class Count:
 
 
 Chunk = tuple[Attack, list[int]]
-Done = Callable[[Attack, list[Outcome], float], None]
+Done = Callable[[Attack, list[Played]], None]
 
 
 def play_all(
@@ -56,32 +63,38 @@ def play_all(
     seed: int = 0,
     jobs: int = 2,
     told: Callable[[Attack, Count, int], None] = lambda attack, count, cases: None,
+    notes: Path | None = None,
+    resume: bool = False,
 ) -> dict[str, Count]:
     """Play the cases that `amount` gives of each attack, of so many in all, `jobs` processes at once.
 
     When a process dies, what it had played counts, the case that it was at is played once more by itself, and the rest
-    goes on.
+    goes on. `notes` is a folder for what was played; with `resume` that is not played again.
     """
     counts = {attack.name: Count() for attack in attacks}
     scratch = Path(tempfile.mkdtemp(prefix="attack-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
+    book = Notes(notes or scratch / "notes")
 
-    def done(attack: Attack, found: list[Outcome], seconds: float) -> None:
-        counts[attack.name].add(found, seconds)
+    def done(attack: Attack, found: list[Played]) -> None:
+        counts[attack.name].add(found)
         told(attack, counts[attack.name], len(cases[attack.name]))
 
     pool = _pool(jobs)
     try:
         totals = {attack.name: _total(attack, pool, scratch) for attack in attacks}
         cases = {attack.name: list(amount(attack, totals[attack.name])) for attack in attacks}
-        waiting = [
-            (attack, cases[attack.name][start : start + attack.chunk])
-            for attack in attacks
-            for start in range(0, len(cases[attack.name]), attack.chunk)
-        ]
+        waiting = list[Chunk]()
+        for attack in attacks:
+            before = book.of(attack.name, resume)
+            known = [before[case] for case in cases[attack.name] if case in before]
+            left = [case for case in cases[attack.name] if case not in before]
+            waiting += [(attack, left[start : start + attack.chunk]) for start in range(0, len(left), attack.chunk)]
+            if known:
+                done(attack, known)
         while waiting:
-            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, done, pool)
+            suspects, waiting = _until_one_dies(waiting, seed, jobs, scratch, book, done, pool)
             for suspect in suspects:
-                _until_one_dies([suspect], seed, 1, scratch, done, _pool(1))
+                _until_one_dies([suspect], seed, 1, scratch, book, done, _pool(1))
             pool = _pool(jobs)
     finally:
         _end(pool)
@@ -106,27 +119,32 @@ def counted(name: str, scratch: Path) -> int:
 
 
 def _until_one_dies(
-    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, done: Done, pool: ProcessPoolExecutor
+    chunks: list[Chunk], seed: int, jobs: int, scratch: Path, book: "Notes", done: Done, pool: ProcessPoolExecutor
 ) -> tuple[list[Chunk], list[Chunk]]:
     """Play chunks. When a process dies: the cases that were being played, and the chunks that are still to be played.
 
     A chunk of one case that is played by itself is to blame for its death, and counts as failed.
     """
-    waiting, going = list(chunks), dict[Future[float], tuple[Attack, list[int], Path]]()
+    waiting, going = list(chunks), dict[Future[None], tuple[Attack, list[int], Path]]()
     try:
         while waiting or going:
             while waiting and len(going) < jobs:
                 attack, cases = waiting.pop(0)
-                own = Path(tempfile.mkdtemp(prefix=f"{attack.name}-", dir=scratch))
-                going[pool.submit(play, attack.name, seed, cases, own)] = (attack, cases, own)
+                own, notes = Path(tempfile.mkdtemp(prefix=f"{attack.name}-", dir=scratch)), book.next(attack.name)
+                going[pool.submit(play, attack.name, seed, cases, own, notes)] = (attack, cases, notes)
             for future in wait(going, return_when=FIRST_COMPLETED).done:
                 try:
-                    seconds = future.result()
+                    future.result()
                 except BrokenProcessPool:
                     return _blame(list(going.values()), jobs == 1, done, waiting)
-                attack, _, own = going.pop(future)
-                done(attack, _noted(own), seconds)
+                attack, _, notes = going.pop(future)
+                done(attack, noted(notes))
         return [], []
+    except KeyboardInterrupt:
+        _end(pool)
+        for attack, _, notes in going.values():  # of what was being played, what was noted
+            done(attack, noted(notes))
+        raise
     finally:
         _end(pool)
 
@@ -146,15 +164,15 @@ def _blame(
 ) -> tuple[list[Chunk], list[Chunk]]:
     """Count what chunks had played when a process died; the cases that were being played, and what is left."""
     suspects, left = list[Chunk](), list[Chunk]()
-    for attack, cases, own in going:
-        done(attack, found := _noted(own), 0.0)
-        suspect, rest = cases[len(found) : len(found) + 1], cases[len(found) + 1 :]
+    for attack, cases, notes in going:
+        suspect, rest = cases[len(noted(notes)) :][:1], cases[len(noted(notes)) + 1 :]
         if alone and suspect and len(cases) == 1:
-            done(attack, [Outcome(suspect[0], FAILED, f"the process died, or hung for {SECONDS:.0f} s")], 0.0)
+            note(notes, Outcome(suspect[0], FAILED, f"the process died, or hung for {SECONDS:.0f} s"), 0.0)
         elif suspect:
             suspects.append((attack, suspect))
         if rest:
             left.append((attack, rest))
+        done(attack, noted(notes))
     return suspects, [*left, *waiting]
 
 
@@ -165,31 +183,59 @@ def _prepare() -> None:
     all_attacks()
 
 
-def play(name: str, seed: int, cases: list[int], scratch: Path) -> float:
-    """Some cases of an attack, in this process, each noted as soon as it is played; the seconds that they took."""
+def play(name: str, seed: int, cases: list[int], scratch: Path, notes: Path) -> None:
+    """Some cases of an attack, in this process, each noted as soon as it is played."""
     begun, attack, played = time.perf_counter(), all_attacks()[name], 0
     folder = scratch / "cases"
     folder.mkdir()
-    with (scratch / NOTES).open("a", encoding="utf-8", buffering=1) as notes:
-        try:
-            for outcome in attack.play(seed, cases, folder):
-                assert outcome.case == cases[played], f"played {outcome.case} where {cases[played]} was to be played"
-                notes.write(json.dumps(asdict(outcome)) + "\n")
-                played += 1
-            assert played == len(cases), f"played {played} of {len(cases)} cases"
-        except Exception as error:  # of the attack itself
-            for case in cases[played:]:
-                what = f"the attack broke: {type(error).__name__}: {error}"
-                notes.write(json.dumps(asdict(Outcome(case, FAILED, what))) + "\n")
+    try:
+        for outcome in attack.play(seed, cases, folder):
+            assert outcome.case == cases[played], f"played {outcome.case} where {cases[played]} was to be played"
+            now = time.perf_counter()
+            note(notes, outcome, now - begun)
+            begun, played = now, played + 1
+        assert played == len(cases), f"played {played} of {len(cases)} cases"
+    except Exception as error:  # of the attack itself
+        for case in cases[played:]:
+            note(notes, Outcome(case, FAILED, f"the attack broke: {type(error).__name__}: {error}"), 0.0)
     shutil.rmtree(folder, ignore_errors=True)
-    return time.perf_counter() - begun
 
 
-def _noted(scratch: Path) -> list[Outcome]:
-    """What was noted of a chunk so far."""
-    notes = scratch / NOTES
-    lines = notes.read_text("utf-8").splitlines() if notes.exists() else []
-    return [Outcome(**json.loads(line)) for line in lines]
+class Notes:
+    """Files with what was played: a folder per attack, and in it a file per chunk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def of(self, name: str, resume: bool) -> dict[int, Played]:
+        """What was played of an attack before, by case; nothing if it begins anew. What failed is played again."""
+        if not resume:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        found = [entry for path in sorted((self.folder / name).glob("*.jsonl")) for entry in noted(path)]
+        return {outcome.case: (outcome, seconds) for outcome, seconds in found if outcome.how != FAILED}
+
+    def next(self, name: str) -> Path:
+        """A file for another chunk."""
+        (self.folder / name).mkdir(parents=True, exist_ok=True)
+        handle, path = tempfile.mkstemp(suffix=".jsonl", dir=self.folder / name)
+        os.close(handle)
+        return Path(path)
+
+
+def note(notes: Path, outcome: Outcome, seconds: float) -> None:
+    """One more line, at once."""
+    with notes.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**asdict(outcome), "seconds": round(seconds, 4)}) + "\n")
+
+
+def noted(notes: Path) -> list[Played]:
+    """What was noted so far; a line that was being written when its process was killed is none."""
+    found = list[Played]()
+    for line in notes.read_text("utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            entry = json.loads(line)
+            found.append((Outcome(entry["case"], entry["how"], entry["what"]), entry["seconds"]))
+    return found
 
 
 def share_of(total: int, share: float) -> list[int]:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attack.limits import BYTES, DIES_WITH_PARENT, SECONDS, _address_space
+from attack.limits import BYTES, DIES_WITH_PARENT, SECONDS, WAITING, _address_space
 from attack.registry import FAILED, HELD, REFUSED, Outcome
 from ictrl.errors import NonFiniteError, UserError
 
@@ -63,7 +63,7 @@ def _batch(case_of: Any, cases: Sequence[int], scratch: Path) -> tuple[list[Outc
         return outcomes, ""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        hung = {signal.SIGPROF: SECONDS, signal.SIGALRM: 4 * SECONDS}.get(signal.Signals(number))
+        hung = {signal.SIGPROF: SECONDS, signal.SIGALRM: WAITING * SECONDS}.get(signal.Signals(number))
         return outcomes, f"hung for {hung:.0f} s" if hung else f"ended by {signal.Signals(number).name}"
     return outcomes, f"the process left with {status}"
 
@@ -99,7 +99,7 @@ def _outcome(case: int, attempt: Callable[[], object]) -> Outcome:
     global _seen
     _seen = []
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of work, however busy the machine is
-    signal.setitimer(signal.ITIMER_REAL, 4 * SECONDS)  # of waiting for something that does not come
+    signal.setitimer(signal.ITIMER_REAL, WAITING * SECONDS)  # of waiting for something that does not come
     how, what = HELD, ""
     try:
         attempt()

@@ -14,8 +14,9 @@ import pytest
 from support import ROOT
 
 from attack import report
+from attack.limits import Patience, activity
 from attack.registry import FAILED, HELD, Outcome, all_attacks, chosen
-from attack.runner import Count
+from attack.runner import Count, Notes, note
 
 HERE = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
@@ -49,8 +50,9 @@ def test_cases_are_spread_evenly() -> None:
 
 def test_what_is_counted() -> None:
     count = Count()
-    count.add([Outcome(0, HELD), Outcome(1, FAILED, "it broke")], 2.0)
+    count.add([(Outcome(0, HELD), 2.0), (Outcome(1, FAILED, "it broke"), 0.5)])
     assert (count.cases, count.held, count.failed, count.failures) == (2, 1, 1, ["case 1: it broke"])
+    assert count.seconds == 2.5
 
 
 SHAMS = """
@@ -113,30 +115,36 @@ WAITS = """
 import os, time
 from pathlib import Path
 from attack import report
+from attack.limits import Patience, activity
 from attack.limits import forked
 from attack.registry import HELD, Outcome, attack
 
-report.RESULTS, report.PAGE = (Path(os.environ["TOLD"]).with_name(name) for name in ("results", "page.md"))
+names = ("results", "page.md", "notes")
+report.RESULTS, report.PAGE, report.NOTES = (Path(os.environ["TOLD"]).with_name(name) for name in names)
 
 @attack("Ends at once", cases=3, small=1)
 def ends(seed, cases, scratch):
     for case in cases:
         yield Outcome(case, HELD)
 
-@attack("waits", cases=1, small=1)
+@attack("Waits", cases=3, small=1, chunk=2)
 def waits(seed, cases, scratch):
+    told = Path(os.environ["TOLD"])
     def wait():
-        told = Path(os.environ["TOLD"])
         told.with_suffix(".half").write_text(f"{os.getppid()} {os.getpid()} {scratch}")
         told.with_suffix(".half").rename(told)
         time.sleep(60)
-    forked(wait, seconds=60)
-    yield Outcome(0, HELD)
+    for case in cases:
+        with told.with_name("played").open("a") as file:
+            file.write(f"{case} ")
+        if case == 1 and not told.exists():
+            forked(wait, seconds=60)
+        yield Outcome(case, HELD)
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_no_process_and_no_folder_but_what_had_ended(how: signal.Signals, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_process_and_no_folder_but_what_was_played(how: signal.Signals, tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text("before\n<!-- attacks -->\n<!-- end of attacks -->\nafter\n")
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "sitecustomize.py").write_text("import waits\n")
@@ -148,13 +156,84 @@ def test_ctrl_c_leaves_no_process_and_no_folder_but_what_had_ended(how: signal.S
         attacks.send_signal(how)
         _, said = attacks.communicate(timeout=60)
     assert attacks.returncode == 130
-    assert said == "Stopped. Attacks that had ended are written.\n"
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["ends.json"]
+    assert said == "Stopped. What was played is written; go on with --resume.\n"
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["ends.json", "waits.json"]
+    assert "| Waits | 1 of 3 (stopped) | 1 | 0 | 0 |" in page.read_text()
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("\nafter\n")
     worker, case, scratch = told.read_text().split()
     until(lambda: not any(Path(f"/proc/{process}").exists() for process in (worker, case)))
     assert not Path(scratch).parents[1].exists()
+
+    if how == signal.SIGINT:  # once is enough
+        return
+    (tmp_path / "played").write_text("")
+    subprocess.run([*command, "--resume"], env=environment, stdout=subprocess.DEVNULL, check=True)
+    assert (tmp_path / "played").read_text() == "1 2 "
+    assert "| Ends at once | 3 | 3 | 0 | 0 |" in page.read_text()
+    assert "| Waits | 3 | 3 | 0 | 0 |" in page.read_text()
+
+
+def test_a_part_takes_no_whole_results_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    attack, path = all_attacks()["kills"], tmp_path / "kills.json"
+    report.write(attack, Count(cases=3, held=3), 0, 3)
+    whole = path.read_text()
+    report.write(attack, Count(cases=2, held=2), 0, 3)
+    assert path.read_text() == whole
+    report.write(attack, Count(cases=2, held=1, failed=1, failures=["case 1: it broke"]), 0, 3)
+    assert "it broke" in path.read_text()
+    assert "| 2 of 3 (stopped) | 1 | 0 | 1 |" in report.section()
+
+
+def test_notes_that_were_cut_off_and_cases_that_failed_are_played_again(tmp_path: Path) -> None:
+    book = Notes(tmp_path)
+    note(path := book.next("kills"), Outcome(4, HELD), 0.5)
+    note(path, Outcome(5, FAILED, "it broke"), 0.5)
+    with path.open("a") as file:
+        file.write('{"case": 6, "how": "he')
+    assert book.of("kills", resume=True) == {4: (Outcome(4, HELD), 0.5)}
+    assert book.of("kills", resume=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("seen", "hangs"),
+    [
+        ([(9.0, True)] * 90, False),  # a busy machine lets it work a little only
+        ([(0.1 * second, False) for second in range(90)], False),
+        ([(0.2 * second, True) for second in range(90)], True),
+        ([(3.0, False)] * 12, True),  # it waits for what does not come
+        ([(3.0, False)] * 9 + [(3.1, False)] * 9, False),
+        ([(3.0, True)] * 40, False),
+    ],
+)
+def test_a_case_hangs_by_what_it_does_not_by_the_clock(seen: list[tuple[float, bool]], hangs: bool) -> None:
+    now = 0.0
+    patience = Patience(0, 10, lambda process: seen[int(now)], lambda: now)
+    for now in map(float, range(len(seen))):  # noqa: B007 - read above
+        if patience.is_over():
+            break
+    assert patience.is_over() == hangs
+
+
+def test_the_work_of_children_counts() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY_CHILD], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        until(lambda: activity(process.pid)[0] > 0.3)
+        assert activity(process.pid)[1]
+        process.kill()
+
+
+BUSY_CHILD = """
+import ctypes, os
+if os.fork() == 0:
+    ctypes.CDLL(None).prctl(1, 9)
+    print("begun", flush=True)
+    while True:
+        pass
+os.wait()
+"""
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> None:

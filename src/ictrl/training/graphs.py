@@ -6,9 +6,13 @@ then recorded, and from there on replayed. Whatever cannot be recorded goes on a
 
 What is recorded works on the same tensors every time: the step must read its input from the tensors it is given, change
 parameters in place, add its results to tensors that stay, and take random numbers from the generator named here.
+
+One thread records at a time, because recording waits for the whole device before it begins. Other threads may go on
+with work of their own meanwhile: another learner that is served is asked while this one is taught.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +24,7 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 _unrecorded: ContextVar[bool] = ContextVar("unrecorded", default=False)
+_recording = threading.Lock()
 
 
 @contextmanager
@@ -64,23 +69,25 @@ class Captured:
 
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [given.clone() for given in inputs]
-        graph = torch.cuda.CUDAGraph()
+        graph, before = torch.cuda.CUDAGraph(), self.generator.clone_state()
         graph.register_generator_state(self.generator)
-        torch.cuda.synchronize()
-        # a graph has memory of its own, and while it is recorded no memory kept for other work can be given back
-        torch.cuda.empty_cache()
-        try:
-            # not by `torch.cuda.graph`, which has Python look for garbage first: a tenth of a second
+        with _recording:
+            torch.cuda.synchronize()
+            # a graph has memory of its own, and while it is recorded no memory kept for other work can be given back
+            torch.cuda.empty_cache()
             try:
-                graph.capture_begin()
-                self.step(*self.inputs)
-            finally:
-                if torch.cuda.is_current_stream_capturing():
-                    graph.capture_end()
-        except RuntimeError as error:
-            logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
-            self.plain_calls = -1
-            return
+                # not by `torch.cuda.graph`, which has Python look for garbage first: a tenth of a second
+                try:
+                    graph.capture_begin(capture_error_mode="thread_local")  # what others ask for is no error here
+                    self.step(*self.inputs)
+                finally:
+                    if torch.cuda.is_current_stream_capturing():
+                        graph.capture_end()
+            except RuntimeError as error:
+                logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
+                self.plain_calls = -1
+                self.generator.graphsafe_set_state(before)  # the other one may wait for the end of a recording for ever
+                return
         self.graph = graph
 
 
