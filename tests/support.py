@@ -132,7 +132,7 @@ CLASS_NAMES = ["<script>alert(1)<", "R&D \"quoted\" 'too'", "a class with a rath
 
 def script(name: str) -> Any:
     """A module that lies in no package: a file of `experiments`, or one of `benchmarks`."""
-    folder = ROOT / ("benchmarks" if name in ("speed", "deploy") else "experiments")
+    folder = ROOT / ("benchmarks" if name in ("classes", "speed", "deploy") else "experiments")
     spec = importlib.util.spec_from_file_location(f"script_{name}", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
