@@ -340,6 +340,9 @@ class StreamConfig:
     """folder that holds the dataset's files, by default where downloads go; your own folder or .npz file"""
     test_share: float = 0.2
     """share of each class held out as test images where the data has no test part of its own (folder, npz, hub)"""
+    cache: Literal["auto", "always", "never"] = "auto"
+    """decode pictures (folder, hub) once into a file and read images from there: always, never, or where they would
+    take more than a quarter of this machine's memory. It changes no result"""
     hub_name: str | None = None
     """for hub: the dataset's name there, such as ylecun/mnist"""
     hub_configuration: str | None = None
@@ -371,6 +374,7 @@ class StreamConfig:
 
     def __post_init__(self) -> None:
         _require(0 < self.test_share < 1, self, "test_share", "above 0 and below 1")
+        _require(self.cache in ("auto", "always", "never"), self, "cache", '"auto", "always" or "never"')
         _require(self.tasks >= 1, self, "tasks", "at least 1")
         _require(all(size >= 1 for size in self.task_sizes), self, "task_sizes", "at least 1 each")
         _require(_distinct(self.class_order), self, "class_order", "different classes, each once,")

@@ -138,6 +138,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "method.network.decoder_width",
         "method.memory.disjoint",
         "run.keep_pictures",
+        "stream.cache",
         "method.first.warmup",
         "method.later.augmentation.rotations",
         *(f"method.{stage}.augmentation.{name}" for stage in ("first", "later") for name in ("crop", "jitter", "grey")),

@@ -22,6 +22,7 @@ from ictrl.data import (
     load_dataset,
     split_tasks,
 )
+from ictrl.data.image_file import FileImages
 from ictrl.data.registry import registered
 from ictrl.errors import InputError
 from ictrl.files import make_folder, write_atomically
@@ -130,6 +131,8 @@ class DataShowCommand:
             f"\n{dataset.name} as {_size(network.image_size, network.channels)}: {cut}, "
             f"{images:,} training and {test_images:,} {held_out} images."
         )
+        if isinstance(dataset.images, FileImages) and (path := dataset.images.path) is not None:
+            console.print(f"\nImages stay in {path} ({path.stat().st_size / 1e6:,.3g} MB).")
         if dataset.skipped:
             console.print(f"\n{counted(len(dataset.skipped), 'file was', 'files were')} skipped:")
             for line in dataset.skipped:

@@ -1,7 +1,7 @@
 """Class-incremental streams: a dataset whose classes arrive task by task.
 
 A task holds not its images but their positions in the dataset, and gathers the images when it is asked for them: a
-dataset is in memory once, however it is divided into tasks.
+dataset is in memory once, however it is divided into tasks. Images that lie in a file stay there (`image_file.py`).
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from torch import Tensor
 from ictrl.config import StreamConfig
 from ictrl.data.arrays import Array
 from ictrl.data.dataset import Dataset
+from ictrl.data.image_file import take
 from ictrl.errors import InputError
 from ictrl.shapes import Int, UInt8
 
@@ -39,7 +40,7 @@ class Task:
 
     @property
     def images(self) -> UInt8[Tensor, "n c h w"]:
-        return self.dataset.images[self.rows]
+        return take(self.dataset.images, self.rows)
 
     @property
     def labels(self) -> Int[Tensor, " n"]:
@@ -47,7 +48,7 @@ class Task:
 
     @property
     def test_images(self) -> UInt8[Tensor, "m c h w"]:
-        return self.dataset.test_images[self.test_rows]
+        return take(self.dataset.test_images, self.test_rows)
 
     @property
     def test_labels(self) -> Int[Tensor, " m"]:

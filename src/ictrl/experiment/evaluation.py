@@ -150,7 +150,7 @@ def describe(recipe: Recipe, learner: Learner[Any], measured: Measured, dataset:
         class_names=dict(dataset.class_names),
         test_images=measured.test_images,
         kept_bytes=learner.kept_bytes,
-        image_bytes=sum(len(task.rows) for task in tasks[:done]) * dataset.images[0].numel(),
+        image_bytes=sum(len(task.rows) for task in tasks[:done]) * dataset.images.shape[1:].numel(),
         parameters=learner.parameter_count,
         seconds={phase: round(seconds, 3) for phase, seconds in measured.seconds.items()},
         seed=learner.seed,

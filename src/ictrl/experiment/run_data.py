@@ -14,6 +14,7 @@ from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import absolute
 from ictrl.memory.few_images import check_enough
 from ictrl.methods.capabilities import KeepsStatistics
+from ictrl.training.task import CHUNK
 
 IN_MEMORY = "memory"
 """what `stream.dataset` says of a run whose tasks were given in memory"""
@@ -64,7 +65,8 @@ def fingerprint(tasks: list[Task]) -> dict[str, Any]:
     sha = hashlib.sha256()
     for task in tasks:
         for part in (task.images, task.labels, task.test_images, task.test_labels):
-            sha.update(part.flatten().numpy().data)
+            for some in part.split(CHUNK):
+                sha.update(some.flatten().numpy().data)
     return {
         "training_images": sum(len(task.rows) for task in tasks),
         "test_images": sum(len(task.test_rows) for task in tasks),

@@ -231,8 +231,9 @@ class ClosedLoopLearner(DrawingLearner[Memory]):
         return self._views(self._checked(images))
 
     def _views(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "views n d"]:
-        seen = (X, X.flip(-1)) if self.settings.classifier.mirror else (X,)
-        return torch.stack([self.encode(view) for view in seen])
+        mirror = self.settings.classifier.mirror
+        seen = ((part, part.flip(-1)) if mirror else (part,) for part in chunks(X))
+        return torch.cat([torch.stack([self.encode(view) for view in views]) for views in seen], dim=1)
 
     @reads
     def replay_recognised(self) -> float:

@@ -15,7 +15,7 @@ from ictrl.recipes.legacy import RECIPES, flat
 
 T = TypeVar("T")
 
-DECIDES_NOTHING = ("name", "description", "run.keep_pictures", "run.checkpoint.", "stream.root")
+DECIDES_NOTHING = ("name", "description", "run.keep_pictures", "run.checkpoint.", "stream.root", "stream.cache")
 """How settings begin that change no result."""
 
 

@@ -4,10 +4,12 @@ import sys
 from types import ModuleType
 
 import pytest
+import torch
 from PIL import Image as Picture
 
 from ictrl.config import StreamConfig
 from ictrl.data import load_dataset
+from ictrl.data.image_file import FileImages
 from ictrl.errors import InputError
 
 
@@ -36,8 +38,12 @@ class Split:
     def __iter__(self):
         return iter(self.rows)
 
-    def __getitem__(self, column: str) -> list:
-        return [row[column] for row in self.rows]
+    def __getitem__(self, column: str | int) -> list | dict:
+        return self.rows[column] if isinstance(column, int) else [row[column] for row in self.rows]
+
+    @property
+    def _fingerprint(self) -> str:
+        return str([row["id"] for row in self.rows])
 
 
 def split(count: int, features: dict | None = None, first: int = 0) -> Split:
@@ -149,3 +155,28 @@ def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
 def test_a_name_is_needed() -> None:
     with pytest.raises(InputError, match=r"Expected stream\.hub_name"):
         load_dataset(StreamConfig(dataset="hub"), 8, 1)
+
+
+@pytest.mark.parametrize("parts", [("train",), ("train", "test")])
+def test_images_in_a_file_are_those_of_memory(
+    hub, parts: tuple[str, ...], tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path))
+    hub({part: split(20) for part in parts})
+    found, expected = (
+        load_dataset(StreamConfig(dataset="hub", hub_name="org/pets", cache=cache), 8, 1)
+        for cache in ("always", "never")
+    )
+    assert isinstance(found.images, FileImages)
+    for name in ("images", "labels", "test_images", "test_labels"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+    assert found.class_names == expected.class_names
+
+
+def test_a_picture_that_cannot_be_read_ends_the_decoding(hub, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path))
+    broken = split(20)
+    broken.rows[7]["img"] = "no picture"
+    hub({"train": broken})
+    with pytest.raises(InputError, match="Expected pictures in column 'img' of org/pets but got str"):
+        load_dataset(StreamConfig(dataset="hub", hub_name="org/pets", cache="always"), 8, 1)

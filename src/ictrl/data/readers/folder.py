@@ -8,20 +8,26 @@ If all folders are named by numbers, these are the classes; otherwise classes ar
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
+from ictrl.data.decoded import Decoded, decoded, stays_in_file
+from ictrl.data.decoding import Pictures
 from ictrl.data.pictures import read_picture
 from ictrl.data.registry import register_dataset, required_root
-from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
+from ictrl.data.shelf import are_held_out, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
-from ictrl.shapes import UInt8
+from ictrl.shapes import Int, UInt8
 
 NUMBER = re.compile(r"[0-9]{1,18}")  # that fits into 64 bits; longer ones are names
+Part = tuple[Tensor, Tensor]  # images and labels
 LAYOUT = "with pictures in train/CLASS and test/CLASS, or in CLASS alone"
 
 
@@ -38,16 +44,16 @@ def read_folder(stream: StreamConfig, image_size: int, channels: int) -> Dataset
         raise InputError(f"Expected a folder {LAYOUT} but {root} is {found}.")
     train, test = root / "train", root / "test"
     if train.is_dir() and test.is_dir():
-        return _read_parts(root, train, test, image_size, channels)
+        return _read_parts(root, train, test, stream, image_size, channels)
     if train.is_dir() and _subfolders(train):
         raise InputError(
             f"Expected {test} beside {train} but it is not there: add it, or give {train} itself as the folder "
             "to hold out some of its pictures."
         )
-    return _read_and_hold_out(root, stream.test_share, image_size, channels)
+    return _read_and_hold_out(root, stream, image_size, channels)
 
 
-def _read_parts(root: Path, train: Path, test: Path, image_size: int, channels: int) -> Dataset:
+def _read_parts(root: Path, train: Path, test: Path, stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     folders, test_folders = _class_folders(train), _class_folders(test)
     names, test_names = ({folder.name for folder in part.values()} for part in (folders, test_folders))
     if names != test_names:
@@ -58,8 +64,15 @@ def _read_parts(root: Path, train: Path, test: Path, image_size: int, channels: 
         )
     skipped: list[str] = []
     parts = []
-    for part in (folders, test_folders):
-        files = {label: _files(folder, root, skipped) for label, folder in part.items()}
+    listed = [
+        {label: _files(folder, root, skipped) for label, folder in part.items()} for part in (folders, test_folders)
+    ]
+    if stays_in_file(stream.cache, _nbytes(listed, image_size, channels)):
+        found, unread = _decoded(root, listed, image_size, channels)
+        for of_tests, part, files in zip((False, True), (folders, test_folders), listed):
+            _check_each(part, files, found.labels[torch.from_numpy(found.test == of_tests)], unread, skipped, needed=1)
+        return _dataset(root, found.part(~found.test), found.part(found.test), folders, skipped)
+    for part, files in zip((folders, test_folders), listed):
         shelf = new_shelf(sum(map(len, files.values())), image_size, channels)
         for label, folder in part.items():
             before = len(shelf.labels)
@@ -67,13 +80,18 @@ def _read_parts(root: Path, train: Path, test: Path, image_size: int, channels: 
                 shelf.add(image, label)
             _check_enough(folder, len(shelf.labels) - before, 1, len(files[label]), skipped)
         parts.append(shelf)
-    return _dataset(root, parts[0], parts[1], folders, skipped)
+    return _dataset(root, parts[0].contents(), parts[1].contents(), folders, skipped)
 
 
-def _read_and_hold_out(root: Path, test_share: float, image_size: int, channels: int) -> Dataset:
-    folders = _class_folders(root)
+def _read_and_hold_out(root: Path, stream: StreamConfig, image_size: int, channels: int) -> Dataset:
+    folders, test_share = _class_folders(root), stream.test_share
     skipped: list[str] = []
     files = {label: _shuffled(_files(folder, root, skipped)) for label, folder in folders.items()}
+    if stays_in_file(stream.cache, _nbytes([files], image_size, channels)):
+        found, unread = _decoded(root, [files], image_size, channels)
+        _check_each(folders, files, found.labels, unread, skipped, needed=2)
+        held = are_held_out(found.labels, test_share)
+        return _dataset(root, found.part(~held), found.part(held), folders, skipped)
     total = sum(map(len, files.values()))
     held_out = sum(held_out_count(len(listed), test_share) for listed in files.values())
     train = new_shelf(total - held_out, image_size, channels)
@@ -84,7 +102,60 @@ def _read_and_hold_out(root: Path, test_share: float, image_size: int, channels:
             (test if is_held_out(position, test_share) else train).add(image, label)
             position += 1
         _check_enough(folder, position, 2, len(files[label]), skipped)
-    return _dataset(root, train, test, folders, skipped)
+    return _dataset(root, train.contents(), test.contents(), folders, skipped)
+
+
+def _nbytes(listed: list[dict[int, list[Path]]], image_size: int, channels: int) -> int:
+    """Of the images of all these files, should each be a picture."""
+    return sum(len(files) for part in listed for files in part.values()) * channels * image_size**2
+
+
+def _decoded(
+    root: Path, listed: list[dict[int, list[Path]]], image_size: int, channels: int
+) -> tuple[Decoded, dict[Path, str]]:
+    """The pictures of one part, or of a training and a test part, in a file, and what is wrong with the others."""
+    files = [file for part in listed for of_class in part.values() for file in of_class]
+    of_classes = [(label, test, len(found)) for test, part in enumerate(listed) for label, found in part.items()]
+    labels, tests, counts = (np.array(column) for column in zip(*of_classes))
+
+    def described() -> Iterator[str]:
+        for label, test, count in of_classes:
+            yield f"{count} of {label} {test}"
+        for file in files:
+            try:
+                about = file.stat()
+                yield f"{file.relative_to(root)} {about.st_size} {about.st_mtime_ns}"
+            except OSError as error:  # a link to nothing, say
+                yield f"{file.relative_to(root)} {error.errno}"
+
+    found = decoded(
+        Pictures(
+            where=str(root.resolve()),
+            labels=labels.repeat(counts),
+            test=tests.astype(bool).repeat(counts),
+            image_size=image_size,
+            channels=channels,
+            read=lambda number: read_picture(files[number], image_size, channels),
+            described=described,
+        ),
+        root.resolve().name,
+    )
+    return found, {files[number]: f"{files[number].relative_to(root)}: {why}" for number, why in found.skipped.items()}
+
+
+def _check_each(
+    folders: dict[int, Path],
+    files: dict[int, list[Path]],
+    labels: Int[Tensor, " n"],
+    unread: dict[Path, str],
+    skipped: list[str],
+    needed: int,
+) -> None:
+    """Whether each class has enough readable pictures; those that are not readable are skipped."""
+    counts = Counter(labels.tolist())
+    for label, folder in folders.items():
+        skipped += [unread[file] for file in files[label] if file in unread]
+        _check_enough(folder, counts[label], needed, len(files[label]), skipped)
 
 
 def _shuffled(files: list[Path]) -> list[Path]:
@@ -92,9 +163,9 @@ def _shuffled(files: list[Path]) -> list[Path]:
     return sorted(files, key=lambda file: hashlib.sha256(file.name.encode(errors="surrogateescape")).digest())
 
 
-def _dataset(root: Path, train: Shelf, test: Shelf, folders: dict[int, Path], skipped: list[str]) -> Dataset:
+def _dataset(root: Path, train: Part, test: Part, folders: dict[int, Path], skipped: list[str]) -> Dataset:
     names = {label: folder.name for label, folder in folders.items()}
-    return Dataset(root.resolve().name, *train.contents(), *test.contents(), names, tuple(sorted(skipped)))
+    return Dataset(root.resolve().name, *train, *test, names, tuple(sorted(skipped)))
 
 
 def _class_folders(root: Path) -> dict[int, Path]:

@@ -7,14 +7,21 @@ one called validation; without either, some training images of each class are he
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
+from ictrl.data.decoded import Decoded, decoded, stays_in_file
+from ictrl.data.decoding import Pictures
 from ictrl.data.pictures import explained, from_picture
 from ictrl.data.registry import register_dataset
-from ictrl.data.shelf import Shelf, held_out_count, is_held_out, new_shelf
+from ictrl.data.shelf import Shelf, are_held_out, held_out_count, is_held_out, new_shelf
 from ictrl.errors import InputError
+from ictrl.shapes import UInt8
 
 TRAIN, TESTS = "train", ("test", "validation")
 
@@ -38,7 +45,8 @@ def read_hub(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
     except Exception as error:  # absent, private, no network, no such configuration: the library has its own errors
         lines = str(error).splitlines() or [type(error).__name__]
         raise InputError(f"Expected to load {name!r} from the Hub but got: {lines[0]}") from None
-    return from_splits(name, splits, image_size, channels, stream.test_share, stream.hub_image, stream.hub_label)
+    columns = stream.hub_image, stream.hub_label
+    return from_splits(name, splits, image_size, channels, stream.test_share, *columns, stream.cache)
 
 
 def from_splits(
@@ -49,6 +57,7 @@ def from_splits(
     test_share: float,
     image: str | None = None,
     label: str | None = None,
+    cache: Literal["auto", "always", "never"] = "never",
 ) -> Dataset:
     """A dataset from the splits that the library returns, each of which has `features`, a length, columns and rows."""
     if TRAIN not in splits:
@@ -61,6 +70,15 @@ def from_splits(
             raise InputError(f"Expected a column {column!r} in {name} but got {', '.join(features)}.")
 
     test_split = next((split for split in TESTS if split in splits), None)
+    names = dict(enumerate(getattr(features[label_column], "names", ())))
+    used = [splits[TRAIN], *([splits[test_split]] if test_split else [])]
+    if stays_in_file(cache, sum(map(len, used)) * channels * image_size**2):
+        found = _decoded(name, used, image_size, channels, image_column, label_column)
+        held = torch.from_numpy(found.test) if test_split else are_held_out(found.labels, test_share)
+        class_names = {
+            number: str(names.get(number, number)) for number in found.labels[: len(used[0])].unique().tolist()
+        }
+        return Dataset(name, *found.part(~held), *found.part(held), class_names)
     counts = Counter(splits[TRAIN][label_column])
     held_out = 0 if test_split else sum(held_out_count(count, test_share) for count in counts.values())
     train = new_shelf(len(splits[TRAIN]) - held_out, image_size, channels)
@@ -74,16 +92,45 @@ def from_splits(
     for row in splits[test_split] if test_split else ():
         row_label = _whole(name, label_column, row[label_column])
         _add(test, name, image_column, row[image_column], row_label, image_size, channels)
-    names = dict(enumerate(getattr(features[label_column], "names", ())))
     class_names = {number: str(names.get(number, number)) for number in sorted(seen)}
     return Dataset(name, *train.contents(), *test.contents(), class_names)
 
 
+def _decoded(
+    name: str, splits: list[Any], image_size: int, channels: int, image_column: str, label_column: str
+) -> Decoded:
+    """The pictures of a training split, and of a test split if there is one, in a file."""
+    counts = [len(split) for split in splits]
+    labels = [_whole(name, label_column, label) for split in splits for label in split[label_column]]
+
+    def read(number: int) -> UInt8[Tensor, "c h w"]:
+        row = splits[0][number] if number < counts[0] else splits[1][number - counts[0]]
+        return _fitted(name, image_column, row[image_column], image_size, channels)
+
+    pictures = Pictures(
+        where=name,
+        labels=np.array(labels, np.int64),
+        test=np.arange(sum(counts)) >= counts[0],
+        image_size=image_size,
+        channels=channels,
+        read=read,
+        # the library's own digest of what a split is made of
+        described=lambda: [*(str(split._fingerprint) for split in splits), image_column, label_column, str(counts)],
+        by_threads=False,
+        all_or_none=True,
+    )
+    return decoded(pictures, name)
+
+
 def _add(shelf: Shelf, name: str, column: str, picture: Any, label: int, image_size: int, channels: int) -> None:
+    shelf.add(_fitted(name, column, picture, image_size, channels), label)
+
+
+def _fitted(name: str, column: str, picture: Any, image_size: int, channels: int) -> UInt8[Tensor, "c h w"]:
     if not hasattr(picture, "convert"):
         raise InputError(f"Expected pictures in column {column!r} of {name} but got {type(picture).__name__}.")
     with explained(f"one in column {column!r} of {name}"):
-        shelf.add(from_picture(picture, image_size, channels), label)
+        return from_picture(picture, image_size, channels)
 
 
 def _only_column(name: str, features: Mapping[str, Any], kind: str, setting: str) -> str:

@@ -1,0 +1,346 @@
+"""Pictures that are decoded once into a file are those that reading them into memory gives, whatever happens to it."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ictrl.config import StreamConfig
+from ictrl.data import Dataset, decoded, decoding, load_dataset, split_tasks
+from ictrl.data.image_file import FileImages
+from ictrl.errors import ConfigError, InputError
+
+SIDE = 8
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "decoded"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two classes of thirty pictures of random pixels and of many sizes, one of each not readable."""
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(30):
+            pixels = random.integers(256, size=(8 + number % 5, 9, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pets" / name / f"{number}.png")
+        (tmp_path / "pets" / name / "12.png").write_bytes(b"no picture")
+    return tmp_path / "pets"
+
+
+def load(root: Path, cache: str = "always", test_share: float = 0.2) -> Dataset:
+    stream = StreamConfig(dataset="folder", root=str(root), test_share=test_share, tasks=2, cache=cache)
+    return load_dataset(stream, SIDE, 3)
+
+
+def assert_same(found: Dataset, expected: Dataset) -> None:
+    for part in ("images", "labels", "test_images", "test_labels"):
+        assert torch.equal(getattr(found, part), getattr(expected, part)), part
+    assert (found.class_names, found.skipped) == (expected.class_names, expected.skipped)
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted(path for path in cache.iterdir() if path.suffix != ".lock")
+
+
+@pytest.fixture
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of pictures that were decoded, in order."""
+    asked: list[int] = []
+
+    def counted(pictures: decoding.Pictures, done: int) -> Iterator[list]:
+        for block in whole(pictures, done):
+            asked.extend(range(done + len(asked), done + len(asked) + len(block)))
+            yield block
+
+    whole = decoding._read
+    monkeypatch.setattr(decoding, "_read", counted)
+    return asked
+
+
+@pytest.mark.parametrize("test_share", [0.2, 0.5])
+def test_images_are_those_of_memory(root: Path, test_share: float) -> None:
+    found, expected = load(root, "always", test_share), load(root, "never", test_share)
+    assert isinstance(found.images, FileImages)
+    assert type(expected.images) is torch.Tensor
+    assert len(found.skipped) == 2
+    assert_same(found, expected)
+
+
+def test_training_and_test_folders(root: Path) -> None:
+    for part in ("train", "test"):
+        for name in ("cat", "dog"):
+            (root / part).mkdir(exist_ok=True)
+            (root / name).rename(root / part / name) if part == "train" else (root / part / name).mkdir()
+            if part == "test":
+                for number in (3, 12, 7):
+                    (root / "train" / name / f"{number}.png").rename(root / "test" / name / f"{number}.png")
+    assert_same(load(root), load(root, "never"))
+
+
+def test_tasks_read_nothing_until_they_are_asked(root: Path) -> None:
+    dataset = load(root)
+    for task, expected in zip(
+        split_tasks(dataset, StreamConfig(tasks=2, validation=0.3)),
+        split_tasks(load(root, "never"), StreamConfig(tasks=2, validation=0.3)),
+        strict=True,
+    ):
+        assert isinstance(task.images, FileImages)
+        assert torch.equal(task.images, expected.images)
+        assert torch.equal(task.test_images, expected.test_images)
+
+
+def test_one_file_serves_every_run(root: Path, cache: Path, decodings: list[int]) -> None:
+    load(root)
+    load(root, test_share=0.4)
+    assert len(decodings) == 60
+    assert [path.suffix for path in files(cache)] == [".safetensors"]
+
+
+def test_it_is_chosen_where_images_would_take_much_of_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = 60 * 3 * SIDE**2
+    for memory, stays in ((4 * needed - 4, True), (4 * needed, False)):
+        monkeypatch.setattr(decoded, "machine_memory", lambda memory=memory: memory)
+        assert isinstance(load(root, "auto").images, FileImages) is stays
+    assert isinstance(load(root, "always").images, FileImages)
+
+
+def test_this_machine_has_memory() -> None:
+    assert 2**20 < decoded.machine_memory() < 2**50
+
+
+def test_another_setting_is_refused() -> None:
+    with pytest.raises(ConfigError, match='Expected stream.cache to be "auto", "always" or "never" but got \'yes\''):
+        StreamConfig(cache="yes")
+
+
+@pytest.mark.parametrize("change", ["content", "new", "gone", "later"])
+def test_pictures_that_have_changed_are_decoded_anew(
+    root: Path, cache: Path, decodings: list[int], change: str
+) -> None:
+    held = load(root)
+    before = held.images.read()
+    if change == "new":
+        Image.new("RGB", (8, 8), "red").save(root / "cat" / "30.png")
+    elif change == "gone":
+        (root / "cat" / "5.png").unlink()
+    elif change == "content":
+        Image.new("RGB", (8, 8), "red").save(root / "cat" / "5.png")
+    else:
+        os.utime(root / "cat" / "5.png", (1, 1))
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) == 120 + {"new": 1, "gone": -1}.get(change, 0)
+    assert len(files(cache)) == 1  # the former file is gone
+    assert torch.equal(held.images, before)  # but not for those who read it
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-7],
+        lambda content: b"",
+        lambda content: content[: len(content) // 2] + b"\0" * (len(content) - len(content) // 2),
+        lambda content: content.replace(b'"digest": "', b'"digest": "0'),
+        lambda content: content.replace(b"no known", b"no other"),
+        lambda content: content[:4096] + content[4096:].replace(b"skipped", b"kiddisp"),
+    ],
+)
+def test_a_damaged_file_is_made_anew(root: Path, cache: Path, damage, caplog: pytest.LogCaptureFixture) -> None:
+    load(root)
+    (path,) = files(cache)
+    path.write_bytes(damage(path.read_bytes()))
+    with caplog.at_level(logging.WARNING):
+        assert_same(load(root), load(root, "never"))
+    assert f"{path} is damaged" in caplog.text
+
+
+def test_a_maker_that_was_stopped_is_continued(
+    root: Path, cache: Path, decodings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "BLOCK", 10)
+    monkeypatch.setattr(decoding, "FLUSHED", 1)
+    whole = decoding._flush
+
+    def stopped(file) -> None:
+        whole(file)
+        if len(decodings) == 40:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decoding, "_flush", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            load(root)
+    assert [path.suffix for path in files(cache)] == [".journal", ".pixels"]
+    decodings.clear()
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) == 30  # pixels of the fourth block were there, but no journal said so
+    assert [path.suffix for path in files(cache)] == [".safetensors"]
+
+
+def test_a_maker_may_stop_at_any_moment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "BLOCK", 10)
+    monkeypatch.setattr(decoding, "FLUSHED", 1)
+    whole, expected, stops, left = decoding._flush, load(root, "never"), 0, 0
+
+    def moment() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+
+    def flushed(file) -> None:
+        moment()
+        whole(file)
+        moment()
+
+    monkeypatch.setattr(decoding, "_flush", flushed)
+    monkeypatch.setattr(decoding, "flush_folder", lambda folder: moment())
+    for number in range(1, 40):
+        left = 1 + number % 5  # each is continued by the next
+        try:
+            load(root)
+        except KeyboardInterrupt:
+            stops += 1
+            if number % 7 == 0:  # as if the last line had not been written to its end
+                for journal in decoded.decoded_folder().glob("*.journal"):
+                    os.truncate(journal, max(0, journal.stat().st_size - 3))
+        else:
+            break
+    assert stops > 5
+    assert_same(load(root), expected)
+
+
+def test_a_maker_that_was_killed_is_continued(root: Path, cache: Path, decodings: list[int]) -> None:
+    script = f"""
+import os, signal
+from ictrl.config import StreamConfig
+from ictrl.data import decoding, load_dataset
+decoding.BLOCK, decoding.FLUSHED, times, whole = 10, 1, [], decoding._flush
+def flushed(file):
+    whole(file)
+    times.append(file)
+    if len(times) == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+decoding._flush = flushed
+load_dataset(StreamConfig(dataset="folder", root={str(root)!r}, cache="always"), {SIDE}, 3)
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == -9
+    assert [path.suffix for path in files(cache)] == [".journal", ".pixels"]
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) == 30
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        b"",
+        b"nonsense",
+        b'{"done": 50, "skipped": {}}\n',
+        b'{"done": 9999, "skipped": {}}\n',
+        b'{"done": 10, "skipped": {"70": "x"}}\n',
+        b'{"done": 10, "skipped": {}}\n{"do',
+        b'{"done": -3, "skipped": {}}\n',
+        b"[1]\n",
+    ],
+)
+def test_what_does_not_fit_is_not_continued(
+    root: Path, cache: Path, journal: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(root)
+    (path,) = files(cache)
+    path.with_suffix(".pixels").write_bytes(b"\xff" * 3000)
+    path.unlink()
+    path.with_suffix(".journal").write_bytes(journal)
+    assert_same(load(root), load(root, "never"))
+
+
+def test_two_makers_at_once_decode_once(
+    root: Path, decodings: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, whole, found = threading.Event(), decoding._check_space, []
+
+    def slowly(folder: Path, needed: int) -> None:
+        begun.set()
+        second.start()
+        while not any("waiting" in record.message for record in caplog.records):
+            second.join(0.01)
+        whole(folder, needed)
+
+    monkeypatch.setattr(decoding, "_check_space", slowly)
+    second = threading.Thread(target=lambda: found.append(load(root)))
+    found.append(load(root))
+    second.join()
+    assert len(decodings) == 60
+    assert_same(found[0], found[1])
+
+
+def test_too_little_space_is_said_beforehand(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 5000})
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: usage)
+    expected = rf"Expected 1 MB of free space in {cache} .* but it has 1 MB: set .*ICTRL_DATA.*stream.cache"
+    with pytest.raises(InputError, match=expected):
+        load(root)
+    assert files(cache) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(root: Path, cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("a file")
+    with pytest.raises(NotADirectoryError):
+        load(root)
+
+
+def test_pictures_that_change_meanwhile_are_refused(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = decoding._read
+
+    def changed(pictures: decoding.Pictures, done: int) -> Iterator[list]:
+        yield from whole(pictures, done)
+        Image.new("RGB", (8, 8)).save(root / "cat" / "0.png")
+
+    monkeypatch.setattr(decoding, "_read", changed)
+    with pytest.raises(InputError, match="to stay as it is while it is decoded but it has changed"):
+        load(root)
+    assert files(cache) == []
+
+
+@pytest.mark.parametrize("readable", [0, 1])
+def test_a_class_with_too_few_readable_pictures_is_refused_as_without_a_file(root: Path, readable: int) -> None:
+    for file in sorted((root / "cat").iterdir())[readable:]:
+        file.write_bytes(b"no picture")
+    messages = []
+    for cache in ("always", "never"):
+        with pytest.raises(InputError, match="at least 2 pictures") as raised:
+            load(root, cache)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_what_is_being_made_is_said(root: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(root)
+    said = capsys.readouterr().err.strip()
+    assert said == f"Decoding 60 pictures once: 1 MB into {cache}"
+    load(root)
+    assert capsys.readouterr().err == ""
+
+
+def test_any_program_can_open_it(root: Path, cache: Path) -> None:
+    from safetensors.numpy import load_file
+
+    dataset = load(root)
+    arrays = load_file(files(cache)[0])
+    assert arrays["images"].shape == (58, 3, SIDE, SIDE)
+    assert sorted(arrays["labels"]) == sorted([*dataset.labels, *dataset.test_labels])
+    assert json.loads(arrays["about"].tobytes())["of"] == str(root)
