@@ -136,7 +136,7 @@ def measured(
         print(f"{label:40s} {more} {D:5d} {kept / 1e3:8.0f} kB {last:.4f}", flush=True)
 
     for pool, kind, sizes, full, low in READINGS:
-        reduction = Reduction.fitted(kind, sizes, [stage[first] for stage in stages[pool - 1]])  # type: ignore[arg-type]
+        reduction = Reduction.fitted(kind, sizes, [[stage[first] for stage in stages[pool - 1]]])  # type: ignore[arg-type]
         phi, seen = reduction.apply(stages[pool - 1]), reduction.apply(tests[pool - 1])
         D, extra = phi.shape[1], sum(2 * matrix.numel() for matrix in reduction.matrices)
         name = f"pool {pool}" + ("" if kind == "none" else f", {kind} {' '.join(map(str, sizes))}")

@@ -10,8 +10,9 @@ What is kept of classes grows with the square of their number, so that they may 
 Principal directions are those of the first task; their matrices are kept in half precision and count as memory.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Literal
 
 import torch
@@ -46,18 +47,20 @@ class Reduction:
     kind: Kind = "none"
     sizes: tuple[int, ...] = ()
     """numbers that remain at most: channels of each stage, or of all together"""
-    matrices: tuple[Float[Tensor, "many few"], ...] = ()
+    matrices: tuple[Float[Tensor, "_ _"], ...] = ()
     """principal directions as columns, half precision; none where nothing has to be kept"""
 
     @classmethod
-    def fitted(cls, kind: Kind, sizes: tuple[int, ...], stages: list[Float[Tensor, "n _ _ _"]]) -> "Reduction":
-        """To the stages of the first task's images."""
+    def fitted(cls, kind: Kind, sizes: tuple[int, ...], parts: Iterable[list[Float[Tensor, "_ _ _ _"]]]) -> "Reduction":
+        """To the stages of the first task's images, which come in parts; they are looked at where it is needed."""
         if kind == "channels":
-            per_cell = [stage.permute(0, 2, 3, 1).flatten(0, 2) for stage in stages]
-            sized = zip(per_cell, per_stage(sizes, len(stages)), strict=True)
-            return cls(kind, sizes, tuple(_directions(cells, size) for cells, size in sized))
+            cells = ([Spread.of(stage.permute(0, 2, 3, 1).flatten(0, 2)) for stage in stages] for stages in parts)
+            spreads = reduce(lambda these, more: [one + other for one, other in zip(these, more)], cells)
+            sized = zip(spreads, per_stage(sizes, len(spreads)), strict=True)
+            return cls(kind, sizes, tuple(spread.directions(size) for spread, size in sized))
         if kind == "pca":
-            return cls(kind, sizes, (_directions(_side_by_side(stages), sizes[0]),))
+            whole = reduce(Spread.__add__, (Spread.of(_side_by_side(stages)) for stages in parts))
+            return cls(kind, sizes, (whole.directions(sizes[0]),))
         return cls(kind, sizes)
 
     def apply(self, stages: list[Float[Tensor, "n _ _ _"]]) -> Float[Tensor, "n D"]:
@@ -77,9 +80,28 @@ def _side_by_side(stages: list[Float[Tensor, "n _ _ _"]]) -> Float[Tensor, "n D"
     return torch.cat([stage.flatten(1) for stage in stages], dim=1)
 
 
-def _directions(x: Float[Tensor, "n many"], size: int) -> Float[Tensor, "many few"]:
-    centred = x - x.mean(0)
-    return spectrum(centred.T @ centred / len(x))[1][:, :size].half()
+@dataclass(frozen=True)
+class Spread:
+    """How rows spread around their mean; of two sets of rows it adds up."""
+
+    n: int
+    mean: Float[Tensor, " many"]
+    scatter: Float[Tensor, "many many"]
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "n many"]) -> "Spread":
+        mean = x.mean(0)
+        centred = x - mean
+        return cls(len(x), mean, centred.T @ centred)
+
+    def __add__(self, other: "Spread") -> "Spread":
+        n, apart = self.n + other.n, other.mean - self.mean
+        between = self.n * other.n / n * torch.outer(apart, apart)
+        return Spread(n, self.mean + other.n / n * apart, self.scatter + other.scatter + between)
+
+    def directions(self, size: int) -> Float[Tensor, "many few"]:
+        """The first principal ones, as columns, in half precision."""
+        return spectrum(self.scatter / self.n)[1][:, :size].half()
 
 
 @lru_cache(maxsize=1)  # drawing it takes longer than using it, and a recorded step can not draw on the CPU

@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from ictrl.memory.calibration import NOT_CALIBRATED, Calibration
+from ictrl.memory.class_sums import ClassSums
 from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
 from ictrl.shapes import Float, Int
@@ -108,9 +109,13 @@ class WideMemory:
 
     def with_classes(self, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"], bits: Bits = 16) -> "WideMemory":
         """This memory and new classes, ascending by label."""
-        counts, means, scatter = class_sums(phi, y)
+        return self.with_sums(ClassSums.of(phi, y), bits)
+
+    def with_sums(self, sums: ClassSums, bits: Bits = 16) -> "WideMemory":
+        """The same, of images that were summed up in parts."""
+        counts, means, scatter = sums.counts, sums.means.float(), sums.scatter
         if len(self.counts):
-            scatter += self.degrees * self.covariance()
+            scatter = scatter + self.degrees * self.covariance()
             counts, means = torch.cat([self.counts, counts]), torch.cat([self.means, means])
         return replace(WideMemory.of(counts, means, scatter, bits, self.reduction), calibration=self.calibration)
 
@@ -138,19 +143,6 @@ def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> Wid
     """The memory of no class."""
     none = torch.zeros(0, device=device)
     return WideMemory(none.long(), none.view(0, 0), none, none, none.to(torch.int16), reduction)
-
-
-def class_sums(
-    phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]
-) -> tuple[Int[Tensor, " k"], Float[Tensor, "k D"], Float[Tensor, "D D"]]:
-    """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean."""
-    labels, counts = y.unique(return_counts=True)
-    means = torch.stack([phi[y == label].mean(0) for label in labels])
-    scatter = torch.zeros(phi.shape[1], phi.shape[1], dtype=torch.float64, device=phi.device)
-    for label, mean in zip(labels, means):
-        centred = (phi[y == label] - mean).double()
-        scatter.addmm_(centred.T, centred)
-    return counts, means, scatter
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How an encoder's stages are read: settings, wide features of images, memory and scores. What wide learners share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,13 +9,16 @@ from torch import Tensor, nn
 
 from ictrl.errors import ConfigError, InputError
 from ictrl.memory.calibration import NOT_CALIBRATED, Calibration, held_out
+from ictrl.memory.class_sums import ClassSums
 from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_stages, run_stages, to_float
-from ictrl.shapes import Float, Int, UInt8
+from ictrl.shapes import Bool, Float, Int, UInt8
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK, chunks
+
+AT_ONCE = 8 * CHUNK  # images whose wide features are in memory together; what is made of more is summed up in parts
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class WideReader:
     def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         """φ of images, reduced as this memory's."""
         with exact_float32():
-            parts = [memory.reduction.apply(self.stages(part)) for part in chunks(X, 8 * CHUNK)]
+            parts = [memory.reduction.apply(self.stages(part)) for part in chunks(X, AT_ONCE)]
         return torch.cat(parts)
 
     def read(self, memory: WideMemory, stages: list[Tensor]) -> Float[Tensor, "n D"]:
@@ -132,43 +135,59 @@ class WideReader:
 
         It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share.
         """
-        reading = self.reading
+        # of its own, so that what trains draws the same with any share
+        apart = held_out(y, share, torch.Generator().manual_seed((seed + 1_000_003 * len(memory.counts)) % 2**63))
         with exact_float32():
             if not len(memory.counts):
-                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(X)))
-            phi = self.features(X, memory)
-            whole = memory.with_classes(phi, y, reading.bits)
-            return replace(whole, calibration=self._calibrated(memory, phi, y, share, seed))
+                memory = replace(memory, reduction=self._reduction(X))
+            return self._formed(memory, X, y, apart)
 
-    def _calibrated(
-        self, memory: WideMemory, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"], share: float, seed: int
-    ) -> Calibration:
-        """By a memory without the held-out images, which is then forgotten.
+    def _reduction(self, X: UInt8[Tensor, "n c h w"]) -> Reduction:
+        reading = self.reading
+        return Reduction.fitted(reading.reduction, reading.sizes, (self.stages(part) for part in chunks(X, AT_ONCE)))
+
+    def _formed(
+        self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], apart: Bool[Tensor, " n"]
+    ) -> WideMemory:
+        """With the classes of these images, calibrated by those apart: by a memory without them, then forgotten.
 
         An encoder that was trained on this very task has seen them: what its first task says is optimistic. From the
         second task on they are as new to it as any image to come, unless it learns on.
         """
-        labels, known = y.unique(), len(memory.counts)
-        # of its own, so that what trains draws the same with any share
-        apart = held_out(y, share, torch.Generator().manual_seed((seed + 1_000_003 * known) % 2**63))
-        if not apart.any() or known + len(labels) < 2:  # one class alone is always certain
-            return memory.calibration
-        others = memory.with_classes(phi[~apart], y[~apart], self.reading.bits)
-        classifier = WideClassifier.of(others, self.reading.ridge)
+        labels, known, bits = y.unique(), len(memory.counts), self.reading.bits
+        calibrated = bool(apart.any()) and known + len(labels) > 1  # one class alone is always certain
+        parts = list(zip(*(chunks(whole, AT_ONCE) for whole in (X, y, apart))))
+        sums = others = ClassSums.nothing(y.device)
+        seen: Iterable[Tensor] = ()
+        for part, own, hidden in parts:
+            phi = self.features(part, memory)
+            sums += ClassSums.of(phi, own)
+            if calibrated:
+                others += ClassSums.of(phi[~hidden], own[~hidden])
+                seen = [phi[hidden]]
+        formed = memory.with_sums(sums, bits)
+        if not calibrated:
+            return formed
+        classifier = WideClassifier.of(memory.with_sums(others, bits), self.reading.ridge)
+        if len(parts) > 1:  # not all at once: they are looked at again
+            seen = (self.features(part[hidden], memory) for part, _, hidden in parts if hidden.any())
+        judged = [(classifier.scores(phi), classifier.strangeness(phi)) for phi in seen]
+        scores, strangeness = map(torch.cat, zip(*judged))
         rows = known + torch.searchsorted(labels, y[apart])
-        return memory.calibration.with_task(classifier.scores(phi[apart]), rows, classifier.strangeness(phi[apart]))
+        return replace(formed, calibration=memory.calibration.with_task(scores, rows, strangeness))
 
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
             _, classifier, temperature = self._made_of(memory)
-            scores = classifier.scores(self.features(X, memory))
+            scores = torch.cat([classifier.scores(self.features(part, memory)) for part in chunks(X, AT_ONCE)])
         return (scores / temperature).log_softmax(1)
 
     def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2."""
         with exact_float32():
-            return self.classifier_of(memory).strangeness(self.features(X, memory))
+            found = self.classifier_of(memory).strangeness
+            return torch.cat([found(self.features(part, memory)) for part in chunks(X, AT_ONCE)])
 
     def classifier_of(self, memory: WideMemory) -> WideClassifier:
         """Made of a memory with this reading's ridge, once."""
@@ -191,7 +210,7 @@ class WideReader:
         reduction = Reduction(reading.reduction, reading.sizes, matrices)
         plain = {name: tensors[name] for name in ("counts", "means", "diagonal", "scales", "factor")}
         kept = WideMemory(**plain, reduction=reduction, calibration=Calibration.from_tensors(tensors))
-        fitted = Reduction.fitted(reading.reduction, reading.sizes, self._blank)
+        fitted = Reduction.fitted(reading.reduction, reading.sizes, [self._blank])
         D = fitted.apply(self._blank).shape[1]
         expected = {"counts": (classes,), "means": (classes, D), "diagonal": (D,), "scales": (D,)}
         expected |= {"factor": (D * (D - 1) // 2,)}
