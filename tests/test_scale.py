@@ -1,0 +1,82 @@
+"""What is said about scale: the cost model counts what there is to do, and its benchmarks run."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support import script
+
+from ictrl.config import NetworkConfig
+from ictrl.data.image_file import open_arrays
+from ictrl.memory.wide_memory import nothing_yet
+
+MODEL, COST, STREAMING = script("cost_model"), script("cost"), script("streaming")
+
+
+def test_a_pass_is_counted_as_by_hand() -> None:
+    found = MODEL.pass_of(NetworkConfig(image_size=32, width=64, feature_dim=128))
+    assert found.flops == 2 * (256 * 48 * 64 + 64 * 1024 * 128 + 16 * 2048 * 256 + 4096 * 128)
+    assert found.parameters == 1_183_488
+
+
+def test_constants_that_made_times_are_found_again() -> None:
+    work = [[1.0, n * 10.0**9, n * d**2.0] for n in (1, 4, 9) for d in (10, 30)]
+    seconds = [MODEL.cost(row, [2e-3, 3e-12, 5e-6]) for row in work]
+    assert MODEL.fitted(work, seconds) == pytest.approx([2e-3, 3e-12, 5e-6], rel=1e-6)
+
+
+def test_no_kind_of_work_takes_less_than_no_time() -> None:
+    assert min(MODEL.fitted([[1.0, 2.0], [1.0, 4.0]], [2.0, 1.0])) == 0
+
+
+def test_more_gpus_share_what_grows_with_images() -> None:
+    run = MODEL.WideRun(NetworkConfig(), 5, 1000, 100, 2, epochs=10, batch=100, D=64, views=2)
+    trunk, reading = [1e-3, 1e-12, 0.0], [1e-12, 0.0, 0.0, 1e-9]
+    one, eight = (MODEL.wide_seconds(run, trunk, reading, gpus) for gpus in (1, 8))
+    steps = 10 * 10
+    assert eight["first task"] - steps * 1e-3 == pytest.approx((one["first task"] - steps * 1e-3) / 8)
+    assert eight["reading"] > 5 * 64**3 * 1e-9  # a covariance is factorised by each
+
+
+def test_bytes_kept_are_those_of_a_memory() -> None:
+    phi = torch.randn(60, 12, generator=torch.Generator().manual_seed(0))
+    memory = nothing_yet(phi.device).with_classes(phi, torch.arange(60) % 3)
+    kept = sum(tensor.numel() * tensor.element_size() for tensor in memory.tensors().values())
+    assert MODEL.wide_kept_bytes(3, 12) == kept + 3 * 8  # and a label of each class
+
+
+def test_the_game_is_predicted_from_other_steps() -> None:
+    """As the page has it: within a quarter."""
+    speed = json.loads((Path(COST.DOCS) / "speed.json").read_text())
+    for check in COST.game(speed)["checks"]:
+        assert check["predicted"] == pytest.approx(check["measured"], rel=0.25)
+
+
+def test_the_cost_benchmark_measures_and_compares() -> None:
+    trunks = [COST.trunk_row(32, 4, batch, "cpu") for batch in (10, 30)]
+    readings = [COST.reading_row(32, 1, 0, n, "cpu") for n in (60, 120)]
+    known = COST.constants(trunks, readings)
+    assert sum(known["trunk"]) > 0
+    COST.RUNS["small"] = (32, 1, 0, 2, 60, 20, 2, 2)
+    found = COST.checked(COST.measured_run("small", 2, "cpu"), known)
+    assert set(found["measured"]) == set(found["predicted"])
+    assert found["measured"]["whole"] > found["measured"]["learn"] > 0
+
+
+def test_images_in_a_file_are_timed_beside_those_in_memory(tmp_path: Path) -> None:
+    STREAMING.write_images(tmp_path / "images", 30)
+    assert open_arrays(tmp_path / "images")["images"].shape == (30, 3, 64, 64)
+    STREAMING.UNSETTLED = 1
+    STREAMING.SPEED["best-imagenet50"]["network"] = {"width": 2}
+    found = STREAMING.speed(n=100, epochs=2, device="cpu", recipes=["best-imagenet50"])["best-imagenet50"]
+    assert 0 < found["ratio"] < 10
+    assert found["streamed_images_per_second"] > 0
+
+
+def test_memory_of_a_run_is_watched() -> None:
+    settings = STREAMING.SMALL | {"method.network.width": 2, "method.reading.pool": 1}
+    (row,) = STREAMING.memory([400], "always", "pictures", settings)
+    assert row["pictures"] == 400
+    assert 0.1 < row["in_use_gigabytes"] < 2
+    assert row["last"] > 0.05
