@@ -168,11 +168,11 @@ def imagenet(found: dict[str, Any]) -> list[str]:
         "## ImageNet-1k in 100 tasks: by the model, not run",
         "",
         f"{imagenet1k.IMAGES:,} images of {imagenet1k.SIDE} px by `{imagenet1k.RECIPE}`: {run.images:,} images per "
-        f"task, {run.epochs} epochs of the first, {kept['D']:,.0f} wide features, {run.views} views of each image read. "
+        f"task, {run.epochs} epochs of the first, {kept['D']:,.0f} wide features, {run.views} views of each image. "
         f"Kept: {kept['bytes'] / 1e6:,.0f} MB. The file of decoded pictures has {kept['file'] / 1e9:,.0f} GB.",
         "",
         *table(
-            "GPUs | first task | of it between GPUs | reading all tasks | measuring after each | sent per step | memory",
+            "GPUs | first task | of it between GPUs | reading all tasks | measuring after each | sent a step | memory",
             [
                 [
                     f"{row['gpus']}",
@@ -188,8 +188,8 @@ def imagenet(found: dict[str, Any]) -> list[str]:
         "**Where it breaks first.**",
         "",
         f"1. The first task stops getting faster: with {most['gpus']} GPUs a step has "
-        f"{most['images of a step on each']:.0f} images on each, and the task takes {time_of(most['first task'])} where "
-        f"{time_of(one['first task'] / most['gpus'])} would be its share. More images in a step would be another recipe.",
+        f"{most['images of a step on each']:.0f} images on each, and the task takes {time_of(most['first task'])}, "
+        f"not {time_of(one['first task'] / most['gpus'])}. More images in a step would be another recipe.",
         f"2. Measuring after every task looks at {run.test_images * run.tasks * (run.tasks + 1) // 2:,} test images in "
         "all: it grows with the square of the tasks.",
         "3. The game of i-CTRL replays every old class in every step. By the paper's rule (12 directions, 40 samples, "
@@ -248,7 +248,7 @@ def large_data() -> str:
         ]
         lines += [
             "Whole runs on folders of generated pictures of 64 px, a fifth of them per task, by a small encoder: what "
-            "the process had allocated at the most, and pages of files that the system kept for it as long as there was "
+            "the process had allocated at the most, and pages of files that the system kept for it while there was "
             f"room. `python benchmarks/streaming.py memory`, {where(found)}.",
             "",
             *table("pictures | cache | memory in use | pages of files", rows),
