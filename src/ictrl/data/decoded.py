@@ -80,7 +80,7 @@ def decoded(pictures: Pictures, name: str) -> Decoded:
     place = hashlib.sha256(pictures.where.encode(errors="surrogateescape")).hexdigest()[:8]
     begin = f"{NAME.sub('-', name)[:40]}-{size}-{place}"
     path = folder / f"{begin}-{digest[:24]}.safetensors"
-    if (found := _opened(path, digest, pictures)) is not None:
+    if (found := _opened(path, digest, pictures, told=False)) is not None:
         return found
     make_folder(folder)
     with _alone(folder / f"{begin}.lock", path):
@@ -93,7 +93,9 @@ def decoded(pictures: Pictures, name: str) -> Decoded:
     return found
 
 
-def _opened(path: Path, digest: str, pictures: Pictures, just_made: bool = False) -> Decoded | None:
+def _opened(
+    path: Path, digest: str, pictures: Pictures, *, told: bool = True, just_made: bool = False
+) -> Decoded | None:
     """What a file holds; None if there is none, or none that is whole and of these pictures."""
     try:
         arrays = open_arrays(path)
@@ -110,7 +112,8 @@ def _opened(path: Path, digest: str, pictures: Pictures, just_made: bool = False
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, InputError) as error:
-        logger.warning("%s is damaged (%s) and is made anew", path, error)
+        if told:
+            logger.warning("%s is damaged (%s) and is made anew", path, error)
         return None
     if not just_made and not all(is_withheld(pictures, number) for number in again):
         return None
