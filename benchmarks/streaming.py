@@ -32,7 +32,7 @@ from PIL import Image
 from torch import Tensor
 
 from ictrl import create_learner, load_recipe
-from ictrl.data.image_file import HEADER, FileImages, header, open_arrays
+from ictrl.data.image_file import HEADER, FileImages, header, open_arrays, sums_of
 from ictrl.experiment.evaluation import device_name, versions
 from ictrl.files import make_folder, write_atomically
 from ictrl.recipes.tables import recipe_with
@@ -103,7 +103,8 @@ def speed(n: int, epochs: int, device: str, recipes: list[str]) -> dict[str, Any
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "images"
         write_images(path, n)
-        in_file = FileImages(open_arrays(path)["images"])
+        pixels = open_arrays(path)["images"]
+        in_file = FileImages(pixels, path=path, sums=sums_of(pixels))  # each picture that is read is checked
         labels = torch.arange(n) % 10
         held = in_file.read().to(device)
         for name in recipes:

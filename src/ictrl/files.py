@@ -24,6 +24,7 @@ UNFINISHED = ".unfinished"  # ending of a file that is being written; one that s
 _UNFINISHED = re.compile(r"\.(.+)\.[a-z0-9_]+" + re.escape(UNFINISHED))
 _NO_FLUSH = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
 _BINARY = getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for whoever reads a pipe that lies in a file's place
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -61,18 +62,30 @@ def write_atomically(path: Path, content: bytes) -> None:
 class Log:
     """A file that grows line by line; each reaches the system at once, and the disk when the log is flushed or closed.
 
-    A process that is killed can leave the last line unfinished, no other.
+    A process that is killed can leave the last line unfinished, no other. What is behind the first `keep` bytes is cut
+    off at the beginning.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep: int | None = None) -> None:
         self.path = path
-        self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+        self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY | _NO_WAIT, 0o666)
         self.flushed = False
+        if keep is not None:
+            try:
+                with _named(path):
+                    os.ftruncate(self.handle, keep)
+            except BaseException:
+                os.close(self.handle)
+                raise
 
     def add(self, line: str) -> None:
         """One line, without its end."""
+        self.write(line.encode() + b"\n")
+
+    def write(self, content: bytes) -> None:
+        """Bytes, for what does not grow by lines."""
         with _named(self.path):
-            _write(self.handle, line.encode() + b"\n")
+            _write(self.handle, content)
 
     def flush(self) -> None:
         """To the disk, so that nothing that is written from now on can be there without these lines."""
@@ -93,6 +106,17 @@ class Log:
                 self.flush()
         finally:
             os.close(self.handle)
+
+
+def write_beginning(path: Path, content: bytes) -> None:
+    """Over the first bytes of a file that is there; flushed."""
+    with _named(path):
+        handle = os.open(path, os.O_WRONLY | _BINARY)
+        try:
+            _write(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def make_folder(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import re
 import shutil
@@ -37,6 +38,8 @@ LATE = (
     "torch._dynamo",  # by every optimiser
 )
 """Modules that are imported when they are needed."""
+ORDERLY = ("error: ", "warning: ", "Opened ", "Stopped", "Decoding ")
+"""How lines begin that a command may print beside its results."""
 STUDY = """
 recipe = "tiny.toml"
 [[lines]]
@@ -60,7 +63,7 @@ class Called:
         """What it printed that is neither a warning nor the one line of its error; nothing if it did as it should."""
         lines = self.err.splitlines()
         errors = [line for line in lines if line.startswith("error: ")]
-        others = [line for line in lines if not line.startswith(("error: ", "warning: ", "Opened ", "Stopped"))]
+        others = [line for line in lines if not line.startswith(ORDERLY)]
         wrong = len(errors) != (self.code in (1, 2))
         return f"exit code {self.code} with {self.err!r}" if wrong or others or "Traceback" in self.out else ""
 
@@ -167,6 +170,11 @@ def _make(folder: Path) -> None:
     new.mkdir(parents=True)
     for number, image in enumerate(data.images[data.labels == 5][:14]):
         Image.fromarray(image[0].numpy()).save(new / f"{number:02d}.png")
+    for number, image in enumerate(data.images[data.labels < 3][:24]):
+        pets = folder / "pets" / f"{number % 3}"
+        pets.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[0].numpy()).save(pets / f"{number:02d}.png")
+    (folder / "pets" / "1" / "10.png").write_bytes(b"no picture")
     ictrl.run(recipe, folder / "finished")
     epochs = 0
 
@@ -230,6 +238,16 @@ def _state_of_report(folder: Path) -> dict[str, Any]:
     return {"page": (run / "report.html").stat().st_size > 0, "figures": figures, "files": files_in(folder)}
 
 
+def _state_of_decoded(folder: Path) -> dict[str, Any]:
+    from ictrl.data.image_file import open_arrays
+
+    found = [open_arrays(path) for path in (folder / "data").rglob("*.safetensors")]
+    arrays = [{name: array.tobytes() for name, array in arrays.items() if name != "about"} for arrays in found]
+    skipped = [json.loads(arrays["about"].tobytes())["skipped"] for arrays in found]
+    files = [re.sub(r"[0-9a-f]{8}-[0-9a-f]{24}", "DIGESTS", name) for name in files_in(folder / "data")]
+    return {"arrays": arrays, "skipped": skipped, "files": files}
+
+
 # the commands
 
 
@@ -257,6 +275,19 @@ def _learner(made: Path, folder: Path) -> None:
 def _taught_run(made: Path, folder: Path) -> None:
     _copied(made / "finished", folder / "run")
     shutil.copytree(made / "new", folder / "new")
+
+
+def _pets(made: Path, folder: Path) -> None:
+    _copied(made / "pets", folder / "pets")
+
+
+def _decode(folder: Path) -> Called:
+    """With blocks of a few pictures, each told of in the journal, and one thread, so that there is one order."""
+    from ictrl.data import decoding, picture_source
+
+    os.environ["ICTRL_DATA"] = str(folder / "data")
+    picture_source.BLOCK, picture_source.THREADS, decoding.FLUSHED = 5, 1, 1
+    return call("data", "show", "folder", "--stream.root", folder / "pets", "--stream.cache", "always")
 
 
 def _go_on(folder: Path) -> Called:
@@ -330,6 +361,7 @@ COMMANDS = {
             lambda folder: call("report", folder / "run"),
             _state_of_report,
         ),
+        Command("decode", _pets, _decode, _decode, _state_of_decoded),
     )
 }
 

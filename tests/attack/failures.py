@@ -63,7 +63,7 @@ def judged(
     """Held or refused, and what is wrong, if anything is.
 
     What cannot be written is a failure, what cannot be read or is not allowed may be a mistake of whoever named it. A
-    page may do without a picture that it says it could not read, until it is made again.
+    page, and decoded pictures, may do without one that they say could not be read, until they are made again.
     """
     if ended.broken or ended.killed:
         return FAILED, ended.broken or "killed"
@@ -72,8 +72,10 @@ def judged(
         return FAILED, called.unclean
     if called.code not in ((0, 1) if writing else (0, 1, 2)):
         return FAILED, f"exit code {called.code}: {called.err}"
-    said = [line for line in called.err.splitlines() if line.startswith("warning: ") and path in line]
-    if called.code == 0 and not (said and command.name == "report"):
+    told = called.out if command.name == "decode" else called.err
+    lines = [line for line in told.splitlines() if line.startswith(("warning: ", "  "))]
+    said = any(path.removeprefix("pets/") in line for line in lines)
+    if called.code == 0 and not (said and command.name in ("report", "decode")):
         found = alone(lambda: command.state(folder))
         if wrong := found.error or difference({**expected.state, "files": []}, {**found.value, "files": []}):
             return FAILED, f"said that all was well, but {wrong}"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HEARD = ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod")
+CHANGES = ("mkdir", "rename", "remove", "rmdir", "chmod", "truncate")
+HEARD = ("open", "os.listdir", "os.scandir", *(f"os.{name}" for name in CHANGES))
 CREATES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -82,9 +83,6 @@ def listen(
 
     os.write, os.fsync = hooked_write, hooked_fsync  # type: ignore[assignment]
     sys.addaudithook(heard)
-
-
-CHANGES = ("mkdir", "rename", "remove", "rmdir", "chmod")
 
 
 def _path_of(handle: int) -> str | None:

@@ -1,6 +1,7 @@
 """Names of strangers on a terminal: nothing steers it, JSON is exact, and every failure is one line."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from ictrl import __version__
 from ictrl.cli import main
 from ictrl.cli.output import open_console
 from ictrl.cli.run import RecipesCommand
-from ictrl.cli.terminal import shown, tell
+from ictrl.cli.terminal import log_told, shown, tell
 
 EVIL = "cat\x1b[2J\x07\nerror: forged\u202e\u2066"
 SHOWN = r"cat\x1b[2J\x07\nerror: forged\u202e\u2066"
@@ -40,12 +41,14 @@ def test_consoles_and_stderr_print_what_is_shown(capsys: pytest.CaptureFixture[s
     console.print(f"one\ntwo {EVIL}")
     console.print(table)
     tell(f"warning: {EVIL}")
+    with log_told():
+        logging.getLogger("ictrl.data").warning("%s", EVIL)
     out, err = capsys.readouterr()
     assert "\x1b" not in out + err
     assert "\u202e" not in out + err
     assert "one\ntwo cat\\x1b[2J" in out
     assert SHOWN in out
-    assert err == f"warning: {SHOWN}\n"
+    assert err == f"warning: {SHOWN}\n" * 2
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 """Pictures that are decoded once into a file are those that reading them into memory gives, whatever happens to it."""
 
+import errno
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,8 +17,9 @@ import torch
 from PIL import Image
 
 from ictrl.config import StreamConfig
-from ictrl.data import Dataset, decoded, decoding, load_dataset, split_tasks
+from ictrl.data import Dataset, decoded, decoding, load_dataset, picture_source, pictures, split_tasks
 from ictrl.data.image_file import FileImages
+from ictrl.data.picture_source import Pictures
 from ictrl.errors import ConfigError, InputError
 
 SIDE = 8
@@ -61,13 +64,13 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of pictures that were decoded, in order."""
     asked: list[int] = []
 
-    def counted(pictures: decoding.Pictures, done: int) -> Iterator[list]:
+    def counted(pictures: Pictures, done: int) -> Iterator[list]:
         for block in whole(pictures, done):
             asked.extend(range(done + len(asked), done + len(asked) + len(block)))
             yield block
 
-    whole = decoding._read
-    monkeypatch.setattr(decoding, "_read", counted)
+    whole = decoding.read_blocks
+    monkeypatch.setattr(decoding, "read_blocks", counted)
     return asked
 
 
@@ -170,17 +173,17 @@ def test_a_damaged_file_is_made_anew(root: Path, cache: Path, damage, caplog: py
 def test_a_maker_that_was_stopped_is_continued(
     root: Path, cache: Path, decodings: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "BLOCK", 10)
+    monkeypatch.setattr(picture_source, "BLOCK", 10)
     monkeypatch.setattr(decoding, "FLUSHED", 1)
-    whole = decoding._flush
+    whole = decoding.Log.flush
 
-    def stopped(file) -> None:
+    def stopped(file: decoding.Log) -> None:
         whole(file)
         if len(decodings) == 40:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(decoding, "_flush", stopped)
+        patch.setattr(decoding.Log, "flush", stopped)
         with pytest.raises(KeyboardInterrupt):
             load(root)
     assert [path.suffix for path in files(cache)] == [".journal", ".pixels"]
@@ -191,9 +194,9 @@ def test_a_maker_that_was_stopped_is_continued(
 
 
 def test_a_maker_may_stop_at_any_moment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "BLOCK", 10)
+    monkeypatch.setattr(picture_source, "BLOCK", 10)
     monkeypatch.setattr(decoding, "FLUSHED", 1)
-    whole, expected, stops, left = decoding._flush, load(root, "never"), 0, 0
+    whole, expected, stops, left = decoding.Log.flush, load(root, "never"), 0, 0
 
     def moment() -> None:
         nonlocal left
@@ -201,12 +204,12 @@ def test_a_maker_may_stop_at_any_moment(root: Path, monkeypatch: pytest.MonkeyPa
         if not left:
             raise KeyboardInterrupt
 
-    def flushed(file) -> None:
+    def flushed(file: decoding.Log) -> None:
         moment()
         whole(file)
         moment()
 
-    monkeypatch.setattr(decoding, "_flush", flushed)
+    monkeypatch.setattr(decoding.Log, "flush", flushed)
     monkeypatch.setattr(decoding, "flush_folder", lambda folder: moment())
     for number in range(1, 40):
         left = 1 + number % 5  # each is continued by the next
@@ -227,14 +230,14 @@ def test_a_maker_that_was_killed_is_continued(root: Path, cache: Path, decodings
     script = f"""
 import os, signal
 from ictrl.config import StreamConfig
-from ictrl.data import decoding, load_dataset
-decoding.BLOCK, decoding.FLUSHED, times, whole = 10, 1, [], decoding._flush
+from ictrl.data import decoding, load_dataset, picture_source
+picture_source.BLOCK, decoding.FLUSHED, times, whole = 10, 1, [], decoding.Log.flush
 def flushed(file):
     whole(file)
     times.append(file)
     if len(times) == 7:
         os.kill(os.getpid(), signal.SIGKILL)
-decoding._flush = flushed
+decoding.Log.flush = flushed
 load_dataset(StreamConfig(dataset="folder", root={str(root)!r}, cache="always"), {SIDE}, 3)
 """
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == -9
@@ -264,6 +267,128 @@ def test_what_does_not_fit_is_not_continued(
     path.with_suffix(".pixels").write_bytes(b"\xff" * 3000)
     path.unlink()
     path.with_suffix(".journal").write_bytes(journal)
+    assert_same(load(root), load(root, "never"))
+
+
+def interrupted(root: Path, monkeypatch: pytest.MonkeyPatch, flushes: int) -> None:
+    """A maker of blocks of ten pictures that is stopped at that flush."""
+    whole, left = decoding.Log.flush, flushes
+
+    def stopping(file: decoding.Log) -> None:
+        nonlocal left
+        left -= 1
+        whole(file)
+        if not left:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_source, "BLOCK", 10)
+        patch.setattr(decoding, "FLUSHED", 1)
+        patch.setattr(decoding.Log, "flush", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            load(root)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        (".journal", lambda content: re.sub(rb'"(\d+)": "it is', rb'"13": "it is', content)),
+        (".journal", lambda content: content.replace(b'"done": 40', b'"done": 42')),
+        (".journal", lambda content: content.replace(b'"done": 40', b'"done": 4e1')),
+        (".journal", lambda content: content.replace(b'"done": 40', b'"done": 1e400')),
+        (".pixels", lambda content: content[:9000] + bytes([content[9000] ^ 4]) + content[9001:]),
+        (".pixels", lambda content: content[:-3]),
+    ],
+)
+def test_what_was_damaged_of_a_stopped_maker_is_decoded_again(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, part: str, change
+) -> None:
+    interrupted(root, monkeypatch, flushes=8)
+    (path,) = (path for path in files(cache) if path.suffix == part)
+    content = path.read_bytes()
+    assert change(content) != content
+    path.write_bytes(change(content))
+    assert_same(load(root), load(root, "never"))
+
+
+def test_pixels_that_have_changed_are_never_read_as_pictures(root: Path, cache: Path) -> None:
+    load(root)
+    (path,) = files(cache)
+    content = bytearray(path.read_bytes())
+    content[4096 + 5 * 3 * SIDE**2] ^= 1  # in the picture of row 5
+    path.write_bytes(content)
+    images = load(root).images
+    (row,) = np.flatnonzero(images.places == 5)  # type: ignore[attr-defined]
+    assert images[:row].sum() > 0
+    for part in (images, images[row : row + 1], images.split(9)[row // 9]):
+        with pytest.raises(InputError, match=f"as they were decoded but some have changed.* {path.name}|{path}"):
+            part.float()
+    with pytest.raises(InputError, match="some have changed"):
+        _ = images[row]
+
+
+def test_files_of_other_names_are_left_alone(root: Path, cache: Path) -> None:
+    load(root)
+    (path,) = files(cache)
+    own = [path.with_name(f"{path.name[:-36]}{end}") for end in ("-backup.safetensors", "-mine.journal")]
+    for other in own:
+        other.write_text("mine")
+    (root / "cat" / "5.png").unlink()
+    load(root)
+    assert all(other.read_text() == "mine" for other in own)
+    assert not path.exists()
+
+
+def test_what_a_maker_left_that_was_killed_at_its_end_goes(root: Path, cache: Path) -> None:
+    load(root)
+    (path,) = files(cache)
+    path.with_suffix(".journal").write_text("left")
+    load(root)
+    assert files(cache) == [path]
+
+
+def test_a_picture_that_the_disk_did_not_give_is_asked_for_again(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pictures.open_regular
+
+    def failing(path: Path):
+        if path.name == "5.png":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return whole(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pictures, "open_regular", failing)
+        for _ in range(2):
+            assert [line for line in load(root).skipped if "5.png" in line] == [
+                "cat/5.png: Input/output error",
+                "dog/5.png: Input/output error",
+            ]
+    assert_same(load(root), load(root, "never"))
+    assert len(files(cache)) == 1
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".journal", ".pixels"])
+def test_pipes_are_not_waited_for(root: Path, cache: Path, suffix: str) -> None:
+    load(root)
+    (path,) = files(cache)
+    path.unlink()
+    os.mkfifo(pipe := path.with_suffix(suffix))
+    if suffix == ".safetensors":  # which another file takes the place of
+        assert_same(load(root), load(root, "never"))
+    else:
+        with pytest.raises(OSError, match=f"No such device or address.*{pipe}"):
+            load(root)
+
+
+@pytest.mark.parametrize("shape", [b"[1e400,8,8,8]", b"[-1,3,8,8]   ", b'["x",3,8,8]  ', b"[58,3,4,16]  "])
+def test_headers_are_not_believed(root: Path, cache: Path, shape: bytes) -> None:
+    load(root)
+    (path,) = files(cache)
+    content = path.read_bytes()
+    changed = content.replace(b"[58, 3, 8, 8]", shape)
+    assert changed != content
+    path.write_bytes(changed)
     assert_same(load(root), load(root, "never"))
 
 
@@ -304,13 +429,13 @@ def test_a_folder_that_cannot_be_written_is_named(root: Path, cache: Path) -> No
 
 
 def test_pictures_that_change_meanwhile_are_refused(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = decoding._read
+    whole = decoding.read_blocks
 
-    def changed(pictures: decoding.Pictures, done: int) -> Iterator[list]:
+    def changed(pictures: Pictures, done: int) -> Iterator[list]:
         yield from whole(pictures, done)
         Image.new("RGB", (8, 8)).save(root / "cat" / "0.png")
 
-    monkeypatch.setattr(decoding, "_read", changed)
+    monkeypatch.setattr(decoding, "read_blocks", changed)
     with pytest.raises(InputError, match="to stay as it is while it is decoded but it has changed"):
         load(root)
     assert files(cache) == []

@@ -70,7 +70,11 @@ def test_commands_say_what_they_decode(root: Path, tmp_path: Path, capsys: pytes
     shown = capsys.readouterr()
     assert f"Decoding 60 pictures once: 1 MB into {folder}" in shown.err
     (path,) = folder.glob("*.safetensors")
-    assert f"Images stay in {path} (0.189 MB)." in shown.out
+    assert f"Images stay in {path} (0.19 MB)." in shown.out
+    path.write_bytes(path.read_bytes()[:-1])
+    assert call("data", "show", "pictures", *options) == 0
+    (warned,) = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+    assert warned.startswith(f"warning: {path} is damaged (")
     assert call("data", "show", "pictures", *options[:-1], "never") == 0
     assert "stay in" not in capsys.readouterr().out
     assert call("data", "show", "pictures", *options[:-1], "perhaps") == 2

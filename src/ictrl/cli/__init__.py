@@ -38,7 +38,7 @@ from ictrl.cli import (
     study,
     teach,
 )
-from ictrl.cli.terminal import tell
+from ictrl.cli.terminal import log_told, tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import NonFiniteError, RunsFailedError, UserError
 from ictrl.recipes.reader import load_recipe, recipe_names
@@ -101,7 +101,8 @@ def _main(arguments: list[str]) -> int:
         if arguments == ["--version"]:
             print(f"ictrl {ictrl.__version__}")
             return 0
-        parse(arguments).execute()
+        with log_told():
+            parse(arguments).execute()
         return 0
     except KeyboardInterrupt as stopped:
         tell(str(stopped) or "Stopped.")

@@ -4,8 +4,11 @@ A name may hold escape sequences that move the cursor or set the window's title,
 output, or marks that turn the direction of writing around. JSON is exact: there these are written as JSON has them.
 """
 
+import logging
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -38,6 +41,24 @@ def shown_lines(text: str) -> str:
 def tell(line: object, end: str = "\n") -> None:
     """One line on stderr."""
     print(shown(line), file=sys.stderr, end=end)
+
+
+class _Told(logging.Handler):
+    """Prints what is logged as `tell` prints it, after its level."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tell(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+@contextmanager
+def log_told() -> Iterator[None]:
+    """Within it the library's warnings are lines like all others."""
+    logger, handler = logging.getLogger("ictrl"), _Told()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 class SafeConsole(Console):

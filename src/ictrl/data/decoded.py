@@ -22,11 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ictrl.data.decoding import Pictures, make, seal
+from ictrl.data.decoding import make, seal
 from ictrl.data.image_file import FileImages, open_arrays
 from ictrl.data.layout import cache_folder
+from ictrl.data.picture_source import Pictures, is_withheld, readable
 from ictrl.errors import InputError
-from ictrl.files import make_folder
+from ictrl.files import is_failure, make_folder
 from ictrl.shapes import Int
 
 logger = logging.getLogger(__name__)
@@ -79,42 +80,54 @@ def decoded(pictures: Pictures, name: str) -> Decoded:
     place = hashlib.sha256(pictures.where.encode(errors="surrogateescape")).hexdigest()[:8]
     begin = f"{NAME.sub('-', name)[:40]}-{size}-{place}"
     path = folder / f"{begin}-{digest[:24]}.safetensors"
-    if (found := _opened(path, digest)) is not None:
+    if (found := _opened(path, digest, pictures, told=False)) is not None:
         return found
     make_folder(folder)
     with _alone(folder / f"{begin}.lock", path):
-        if (found := _opened(path, digest)) is None:  # else another process has made it meanwhile
+        if (found := _opened(path, digest, pictures)) is None:  # else another process has made it meanwhile
             _remove_former(folder, begin, path)
             make(pictures, digest, path)
-            found = _opened(path, digest)
+            found = _opened(path, digest, pictures, just_made=True)
     if found is None:
         raise InputError(f"Expected {path}, which was just made, to be whole but it is not: is the disk in order?")
     return found
 
 
-def _opened(path: Path, digest: str) -> Decoded | None:
-    """What a file holds; None if there is none, or none that is whole."""
+def _opened(
+    path: Path, digest: str, pictures: Pictures, *, told: bool = True, just_made: bool = False
+) -> Decoded | None:
+    """What a file holds; None if there is none, or none that is whole and of these pictures."""
     try:
         arrays = open_arrays(path)
-        labels, test, about = (arrays[name].copy() for name in ("labels", "test", "about"))
-        told = json.loads(about.tobytes())
-        skipped = {int(number): str(reason) for number, reason in told["skipped"].items()}
-        pixels = arrays["images"]
-        whole = len(pixels) == len(labels) == len(test) and told["seal"] == seal(labels, test, skipped)
-        if not whole or told["digest"] != digest:
+        about = json.loads(arrays["about"].tobytes())
+        skipped = {int(number): str(reason) for number, reason in about["skipped"].items()}
+        labels, test = readable(pictures, skipped)
+        pixels, sums, again = arrays["images"], arrays["sums"].copy(), about["again"]
+        if about["digest"] != digest or about["seal"] != seal(labels, test, sums, skipped, again):
             raise ValueError("other contents")
+        if pixels.shape != (len(labels), *pictures.shape) or pixels.dtype != np.uint8 or sums.dtype != np.int64:
+            raise ValueError("another shape")
+        if not (np.array_equal(arrays["labels"], labels) and np.array_equal(arrays["test"], test)):
+            raise ValueError("other labels")
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        logger.warning("%s is damaged (%s) and is made anew", path, error)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, InputError) as error:
+        if told:
+            logger.warning("%s is damaged (%s) and is made anew", path, error)
         return None
-    return Decoded(FileImages(pixels, None, path), torch.from_numpy(labels), test.astype(bool), skipped)
+    if not just_made and not all(is_withheld(pictures, number) for number in again):
+        return None
+    for other in (".pixels", ".journal"):  # left by a maker that was killed as it ended
+        with suppress(OSError):
+            path.with_suffix(other).unlink(missing_ok=True)
+    return Decoded(FileImages(pixels, None, path, sums), torch.from_numpy(labels), test.astype(bool), skipped)
 
 
 def _remove_former(folder: Path, begin: str, path: Path) -> None:
     """What was made, or begun, of these pictures as they were before; processes that read it keep it until they end."""
-    for other in folder.glob(f"{begin}-*"):
-        if other.stem != path.stem:
+    ours = re.compile(re.escape(begin) + r"-[0-9a-f]{24}\.(safetensors|pixels|journal)")
+    for other in folder.iterdir():
+        if ours.fullmatch(other.name) and other.stem != path.stem:
             with suppress(OSError):
                 other.unlink()
 
@@ -132,6 +145,8 @@ def _alone(lock_file: Path, what: Path) -> Iterator[None]:
             logger.warning("another process is making %s: waiting for it", what)
             lock.acquire(poll_interval=0.2)
     except OSError as error:
+        if is_failure(error):
+            raise
         raise InputError(
             f"Expected to write into {lock_file.parent} but could not ({error.strerror}): "
             "set the variable ICTRL_DATA to a folder for decoded pictures."

@@ -1,176 +1,146 @@
 """How pictures become a file: block by block, with a journal of how far it has come.
 
 A maker that is stopped or killed leaves the pixels under a temporary name, and whoever needs the file next goes on from
-there. The journal never tells of pixels that are not on the disk; the file gets its name when it is whole.
+there. The journal never tells of pixels that are not on the disk, and each of its lines is sealed together with the
+pixels that it tells of: what has been damaged meanwhile is decoded again. The file gets its name when it is whole.
 """
 
 import hashlib
 import json
+import math
 import os
 import shutil
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from ictrl.data.image_file import HEADER, header
+from ictrl.data import picture_source
+from ictrl.data.image_file import HEADER, header, sums_of
+from ictrl.data.picture_source import FORMAT, Pictures, Unreadable, is_withheld, read_blocks, readable
 from ictrl.errors import InputError
-from ictrl.files import flush_folder
-from ictrl.limits import PICTURE_BYTES, PIXELS
-from ictrl.shapes import UInt8
+from ictrl.files import Log, flush_folder, remove, write_beginning
+from ictrl.limits import open_regular
 
-FORMAT = 1  # another one where the same pictures would become another file
-BLOCK = 256  # pictures that are decoded at a time
 FLUSHED = 2**26  # bytes of pixels that are decoded again, at most, after a maker was killed
-THREADS = 4  # at most: each may hold a large picture
 TITLE = "decoding pictures"
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """What is to be decoded: pictures in an order that stays."""
+@dataclass
+class Position:
+    """How far a maker has come."""
 
-    where: str
-    """whence they come, for whoever wonders what a file is of"""
-    labels: NDArray[np.int64]
-    """one per picture"""
-    test: NDArray[np.bool_]
-    """whether each is of the test part"""
-    image_size: int
-    channels: int
-    read: Callable[[int], UInt8[Tensor, "c h w"]]
-    """the picture of that number; InputError says what is wrong with it"""
-    described: Callable[[], Iterable[str]]
-    """what changes whenever a picture does: a line for each, or fewer"""
-    by_threads: bool = True
-    """whether several may be read at a time"""
-    all_or_none: bool = False
-    """whether a picture that can not be read is an error, and is not left out"""
-
-    @property
-    def nbytes(self) -> int:
-        """Of all images, should every picture be readable."""
-        return len(self.labels) * self.channels * self.image_size**2
-
-    def digest(self) -> str:
-        import PIL
-
-        limits = PIXELS.value, PICTURE_BYTES.value
-        sha = hashlib.sha256(repr((FORMAT, PIL.__version__, limits, self.image_size, self.channels)).encode())
-        for line in self.described():
-            sha.update(line.encode(errors="surrogateescape") + b"\n")
-        return sha.hexdigest()
+    done: int = 0
+    """pictures"""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """those of them that cannot be read, and why"""
+    again: list[int] = field(default_factory=list)
+    """those of these that the system did not give, and may give later"""
+    sums: list[NDArray[np.int64]] = field(default_factory=list)
+    """of the images of the others, some in each array"""
+    journal: int = 0
+    """bytes of the journal that say so"""
 
 
 def make(pictures: Pictures, digest: str, path: Path) -> None:
     """Decode all pictures into the file, from where a maker before has come to."""
     pixels, journal = path.with_suffix(".pixels"), path.with_suffix(".journal")
-    done, skipped = _position(pixels, journal, pictures)
-    each, total = pictures.nbytes // max(1, len(pictures.labels)), len(pictures.labels)
-    _check_space(path.parent, (total - done) * each)
+    known = _position(pixels, journal, pictures)
+    each, total, begun = math.prod(pictures.shape), len(pictures.labels), known.done
+    _check_space(path.parent, (total - begun) * each)
     with (
-        _bar(total, done, f"{_size(pictures.nbytes)} into {path.parent}") as advance,
-        journal.open("ab") as log,
-        pixels.open("r+b" if pixels.exists() else "w+b") as file,
+        _bar(total, begun, f"{_size(pictures.nbytes)} into {path.parent}") as advance,
+        Log(journal, known.journal) as log,
+        Log(pixels, HEADER + (begun - len(known.skipped)) * each) as file,
     ):
-        file.truncate(HEADER + (done - len(skipped)) * each)
-        file.seek(0, os.SEEK_END)
-        unflushed, start = 0, done
-        for block in _read(pictures, done):
-            for number, image in enumerate(block, start=start):
-                if isinstance(image, str):
-                    skipped[number] = image
-                else:
-                    file.write(image.numpy().tobytes())
-                    unflushed += each
+        start, skipped, again, sums = begun, dict[int, str](), list[int](), list[NDArray[np.int64]]()
+        for block in read_blocks(pictures, begun):
+            unreadable = {number: image for number, image in enumerate(block, start) if isinstance(image, Unreadable)}
+            skipped |= {number: found.reason for number, found in unreadable.items()}
+            again += [number for number, found in unreadable.items() if found.again]
+            if images := [image.numpy() for image in block if not isinstance(image, Unreadable)]:
+                file.write(np.stack(images).tobytes())
+                sums.append(sums_of(np.stack(images)))
             start += len(block)
-            if unflushed >= FLUSHED or start == total:
-                _flush(file)  # the journal never tells of pixels that are not on the disk
-                new = {str(number): reason for number, reason in skipped.items() if number >= done}
-                log.write(json.dumps({"done": start, "skipped": new}).encode() + b"\n")
-                _flush(log)
-                unflushed, done = 0, start
+            if sum(map(len, sums)) * each >= FLUSHED or start == total:
+                file.flush()  # the journal never tells of pixels that are not on the disk
+                told = {"done": start, "skipped": skipped, "again": again}
+                log.add(json.dumps({**told, "seal": seal(start, skipped, again, *sums)}))
+                log.flush()
+                known.skipped |= skipped
+                known.again += again
+                known.sums += sums
+                skipped, again, sums = {}, [], []
             advance(len(block))
         if pictures.digest() != digest:
-            pixels.unlink()
-            journal.unlink()
+            remove([pixels, journal])
             raise InputError(f"Expected {pictures.where} to stay as it is while it is decoded but it has changed.")
-        _finish(pictures, digest, skipped, file)
+        begin = _finish(pictures, digest, known, file)
+    write_beginning(pixels, begin)
     os.replace(pixels, path)
     flush_folder(path.parent)
-    journal.unlink()
+    remove([journal])
 
 
-def _finish(pictures: Pictures, digest: str, skipped: dict[int, str], file: IO[bytes]) -> None:
-    """What stands behind the pixels, then what stands before them."""
-    read = np.ones(len(pictures.labels), bool)
-    read[list(skipped)] = False
-    labels, test = pictures.labels[read], pictures.test[read].astype(np.uint8)
-    sealed = seal(labels, test, skipped)
-    told = {"format": FORMAT, "of": pictures.where, "digest": digest, "seal": sealed, "skipped": skipped}
-    about = json.dumps(told).encode()
-    for part in (labels.tobytes(), test.tobytes(), about):
-        file.write(part)
-    shape = (len(labels), pictures.channels, pictures.image_size, pictures.image_size)
-    file.seek(0)
-    arrays: dict[str, tuple[str, tuple[int, ...]]] = {"images": ("uint8", shape), "labels": ("int64", (len(labels),))}
-    file.write(header({**arrays, "test": ("uint8", (len(labels),)), "about": ("uint8", (len(about),))}))
-    _flush(file)
+def _finish(pictures: Pictures, digest: str, known: Position, file: Log) -> bytes:
+    """Write what stands behind the pixels; returns what is to stand before them."""
+    labels, test = readable(pictures, known.skipped)
+    sums = np.concatenate([np.zeros(0, np.int64), *known.sums])
+    sealed = seal(labels, test, sums, known.skipped, known.again)
+    told = {"format": FORMAT, "of": pictures.where, "digest": digest, "seal": sealed}
+    about = json.dumps({**told, "skipped": known.skipped, "again": known.again}).encode()
+    file.write(b"".join([labels.tobytes(), test.tobytes(), sums.tobytes(), about]))
+    file.flush()
+    n = len(labels)
+    arrays = {"images": ("uint8", (n, *pictures.shape)), "labels": ("int64", (n,)), "test": ("uint8", (n,))}
+    return header({**arrays, "sums": ("int64", (n,)), "about": ("uint8", (len(about),))})
 
 
-def seal(labels: NDArray[np.int64], test: NDArray[np.uint8], skipped: Mapping[int, str]) -> str:
-    """A digest of what a file holds besides pixels."""
-    return hashlib.sha256(labels.tobytes() + test.tobytes() + repr(sorted(skipped.items())).encode()).hexdigest()
+def seal(*parts: object) -> str:
+    """A digest of arrays, numbers, and of pictures that are skipped."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            sha.update(part.tobytes())
+        else:
+            sha.update(repr(sorted(part.items()) if isinstance(part, dict) else part).encode() + b"\n")
+    return sha.hexdigest()
 
 
-def _position(pixels: Path, journal: Path, pictures: Pictures) -> tuple[int, dict[int, str]]:
-    """How many pictures a maker before has done, and which it could not read; none if what it left does not fit.
-
-    The journal is cut behind the last line that is whole.
-    """
-    total, each = len(pictures.labels), pictures.nbytes // max(1, len(pictures.labels))
-    done, skipped, good = 0, dict[int, str](), 0
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        size = pixels.stat().st_size
-        for line in journal.read_bytes().splitlines(keepends=True):
+def _position(pixels: Path, journal: Path, pictures: Pictures) -> Position:
+    """How far a maker before has come: as far as the journal is whole, and the pixels are those that it tells of."""
+    found, total, each = Position(), len(pictures.labels), math.prod(pictures.shape)
+    with (
+        suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError),
+        open_regular(journal) as lines,
+        open_regular(pixels) as file,
+    ):
+        file.seek(HEADER)
+        for line in lines:
             entry = json.loads(line)
-            to, new = entry["done"], {int(number): str(reason) for number, reason in entry["skipped"].items()}
-            fits = done <= to <= total and all(done <= number < to for number in new)
-            if not fits or size < HEADER + (to - len(skipped) - len(new)) * each:
+            to, again = entry["done"], entry["again"]
+            skipped = {int(number): str(reason) for number, reason in entry["skipped"].items()}
+            n = to - found.done - len(skipped)
+            if not (
+                line.endswith(b"\n")
+                and found.done <= to <= total
+                and 0 <= n * each <= FLUSHED + picture_source.BLOCK * each
+            ):
                 break
-            done, skipped, good = to, skipped | new, good + len(line)
-    with suppress(FileNotFoundError):
-        os.truncate(journal, good)
-    return done, skipped
-
-
-def _read(pictures: Pictures, done: int) -> Iterator[list[Tensor | str]]:
-    """Block by block, pictures or what is wrong with them."""
-
-    def one(number: int) -> Tensor | str:
-        try:
-            return pictures.read(number)
-        except InputError as error:
-            if pictures.all_or_none:
-                raise
-            return str(error).partition(": ")[2].rstrip(".") or str(error)
-
-    threads = min(THREADS, os.cpu_count() or 1) if pictures.by_threads else 1
-    # each picture is read with warnings off, which threads would otherwise switch on again for one another
-    with warnings.catch_warnings(), ThreadPoolExecutor(threads, "ictrl-decoding") as pool:
-        warnings.simplefilter("ignore")
-        try:
-            for start in range(done, len(pictures.labels), BLOCK):
-                yield list(pool.map(one, range(start, min(start + BLOCK, len(pictures.labels)))))
-        finally:
-            pool.shutdown(cancel_futures=True)
+            sums = sums_of(np.frombuffer(file.read(n * each), np.uint8).reshape(n, *pictures.shape))
+            if entry["seal"] != seal(to, skipped, again, sums) or any(
+                is_withheld(pictures, number) for number in again
+            ):
+                break
+            found.skipped |= skipped
+            found.again += again
+            found.sums.append(sums)
+            found.done, found.journal = to, found.journal + len(line)
+    return found
 
 
 def _check_space(folder: Path, needed: int) -> None:
@@ -188,11 +158,6 @@ def _size(nbytes: int) -> str:
     ('1.2 GB', '5 MB')
     """
     return f"{nbytes / 1e9:.1f} GB" if nbytes >= 1e9 else f"{max(1, round(nbytes / 1e6))} MB"
-
-
-def _flush(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 @contextmanager

@@ -10,10 +10,12 @@ images in chunks needs memory for one chunk, and code for ordinary tensors need 
 Indexing by a tensor gives an ordinary tensor, a copy as it is of any tensor; `at` chooses images without reading them.
 
 The file is one of safetensors, with its header padded so that pixels begin on a page: any program that knows the format
-can open it.
+can open it. Where it holds a sum for each picture, what is read is compared with it: pixels that have changed since
+they were written are an error.
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from ictrl.errors import InputError
+from ictrl.limits import open_regular
 from ictrl.shapes import Shaped, UInt8
 
 HEADER = 4096  # bytes before the pixels
@@ -42,15 +46,20 @@ class FileImages(Tensor):
     pixels: NDArray[np.uint8]
     places: NDArray[np.int64]
     path: Path | None
+    sums: NDArray[np.int64] | None
 
     @staticmethod
     def __new__(
-        cls, pixels: NDArray[np.uint8], places: NDArray[np.int64] | None = None, path: Path | None = None
+        cls,
+        pixels: NDArray[np.uint8],
+        places: NDArray[np.int64] | None = None,
+        path: Path | None = None,
+        sums: NDArray[np.int64] | None = None,
     ) -> "FileImages":
         places = np.arange(len(pixels)) if places is None else places
         shape = (len(places), *pixels.shape[1:])
         made: FileImages = Tensor._make_wrapper_subclass(cls, shape, dtype=torch.uint8)
-        made.pixels, made.places, made.path = pixels, places, path
+        made.pixels, made.places, made.path, made.sums = pixels, places, path, sums
         return made
 
     def __init__(self, *_: object) -> None:
@@ -61,17 +70,28 @@ class FileImages(Tensor):
 
     def at(self, rows: Shaped[Tensor, " rows"]) -> "FileImages":
         """The images of these rows, or where it is true, still in the file."""
-        return FileImages(self.pixels, torch.from_numpy(self.places)[rows].numpy(), self.path)
+        return self._of(torch.from_numpy(self.places)[rows].numpy())
+
+    def _of(self, places: NDArray[np.int64]) -> "FileImages":
+        return FileImages(self.pixels, places, self.path, self.sums)
 
     def read(self) -> UInt8[Tensor, "n c h w"]:
         """All of them, in memory."""
         found = torch.empty(self.shape, dtype=torch.uint8)
-        np.take(self.pixels, self.places, axis=0, out=found.numpy(), mode="clip")
+        self._take(self.places, found.numpy())
         return found
 
     def read_rows(self, rows: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """The images of these rows into an array; any thread may call it, and others go on meanwhile."""
-        np.take(self.pixels, self.places[rows], axis=0, out=out, mode="clip")
+        self._take(self.places[rows], out)
+
+    def _take(self, places: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        np.take(self.pixels, places, axis=0, out=out, mode="clip")
+        if self.sums is not None and (sums_of(out) != self.sums[places]).any():
+            raise InputError(
+                f"Expected the pictures in {self.path} to be as they were decoded but some have changed: is the disk "
+                "in order? Remove the file, and they are decoded again."
+            )
 
     def numpy(self, *, force: bool = False) -> NDArray[np.uint8]:
         """All of them, as an array."""
@@ -100,14 +120,14 @@ def _part(func: Any, images: FileImages, *args: Any, **given: Any) -> Any:
     """What an operation gives that needs no pixels, or those of few images; else NotImplemented."""
     first = not args or args[0] == 0  # whether it concerns the images as such, and not their pixels
     if func in (aten.detach.default, aten.alias.default):
-        return FileImages(images.pixels, images.places)
+        return images._of(images.places)
     if func is aten.slice.Tensor and first:
-        return FileImages(images.pixels, images.places[slice(*args[1:])])
+        return images._of(images.places[slice(*args[1:])])
     if func in (aten.split.Tensor, aten.split_with_sizes.default) and (args[1:] or (0,))[0] == 0:
         parts = torch.from_numpy(images.places).split(args[0])
-        return [FileImages(images.pixels, part.numpy()) for part in parts]
+        return [images._of(part.numpy()) for part in parts]
     if func is aten.select.int and first:
-        return torch.from_numpy(images.pixels[images.places[args[1]]].copy())
+        return images._of(images.places[[args[1]]]).read()[0]
     if func is aten.index.Tensor and len(args[0]) == 1:
         return images.at(args[0][0]).read()
     if func is aten.index_select.default and first:
@@ -122,7 +142,7 @@ def _sent(images: FileImages, device: torch.device, dtype: torch.dtype) -> Tenso
     there = torch.empty(images.shape, device=device, dtype=dtype)
     step = max(1, COPIED // max(1, images[:1].numel()))
     for start in range(0, len(images), step):
-        there[start : start + step] = FileImages(images.pixels, images.places[start : start + step]).read().to(device)
+        there[start : start + step] = images._of(images.places[start : start + step]).read().to(device)
     return there
 
 
@@ -130,24 +150,37 @@ def header(arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
     """The first bytes of a file with arrays of these types (uint8, int64) and shapes, one behind the other."""
     about, end = {}, 0
     for name, (dtype, shape) in arrays.items():
-        begin, end = end, end + np.dtype(dtype).itemsize * int(np.prod(shape))
+        begin, end = end, end + np.dtype(dtype).itemsize * math.prod(shape)
         about[name] = {"dtype": TYPES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
     text = json.dumps(about).encode()
     return (HEADER - 8).to_bytes(8, "little") + text.ljust(HEADER - 8)
 
 
+def sums_of(images: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """A number per image that hardly ever stays if its pixels change; it costs less than to copy them.
+
+    >>> sums_of(np.full((2, 1, 1, 8), 1, np.uint8)).tolist()
+    [72340172838076673, 72340172838076673]
+    """
+    rows = np.ascontiguousarray(images).reshape(len(images), math.prod(images.shape[1:]))
+    words = next(np.dtype(f"u{size}") for size in (8, 4, 2, 1) if rows.shape[1] % size == 0)
+    found: NDArray[np.int64] = rows.view(words).sum(axis=1, dtype=np.uint64).view(np.int64)
+    return found
+
+
 def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, mapped into memory; OSError if there is none, ValueError if it is not whole."""
-    size = os.stat(path).st_size
-    with path.open("rb") as file:
-        begin = file.read(HEADER)
+    """The arrays of a file, mapped into memory; OSError if there is none, ValueError, InputError if it is not whole."""
+    with open_regular(path) as file:
+        size, begin = os.fstat(file.fileno()).st_size, file.read(HEADER)
     if len(begin) < HEADER or int.from_bytes(begin[:8], "little") != HEADER - 8:
         raise ValueError("another beginning")
     types = {name: np.dtype(dtype) for dtype, name in TYPES.items()}
     found, end = {}, 0
     try:
         about = {name: (types[entry["dtype"]], entry["shape"]) for name, entry in json.loads(begin[8:]).items()}
-        lengths = [dtype.itemsize * int(np.prod(shape)) for dtype, shape in about.values()]
+        if not all(type(side) is int and 0 <= side <= size for _, shape in about.values() for side in shape):
+            raise ValueError("another header")
+        lengths = [dtype.itemsize * math.prod(shape) for dtype, shape in about.values()]
         if HEADER + sum(lengths) != size:
             raise ValueError(f"{size:,} bytes where there should be {HEADER + sum(lengths):,}")
         mapped = np.memmap(path, dtype=np.uint8, mode="c", offset=HEADER).view(np.ndarray)

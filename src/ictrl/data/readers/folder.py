@@ -19,7 +19,7 @@ from torch import Tensor
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.decoded import Decoded, decoded, stays_in_file
-from ictrl.data.decoding import Pictures
+from ictrl.data.picture_source import Pictures
 from ictrl.data.pictures import read_picture
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.shelf import are_held_out, held_out_count, is_held_out, new_shelf
