@@ -104,7 +104,7 @@ def speed(n: int, epochs: int, device: str, recipes: list[str]) -> dict[str, Any
         path = Path(folder) / "images"
         write_images(path, n)
         pixels = open_arrays(path)["images"]
-        in_file = FileImages(pixels, path=path, sums=sums_of(pixels))  # each picture that is read is checked
+        in_file = FileImages(pixels, None, path, sums_of(pixels))  # each picture that is read is checked
         labels = torch.arange(n) % 10
         held = in_file.read().to(device)
         for name in recipes:
