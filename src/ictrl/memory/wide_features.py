@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from ictrl.parallel.sharing import shared, total
 from ictrl.shapes import Float
 from ictrl.theory.statistics import spectrum
 
@@ -46,7 +47,7 @@ class Reduction:
     kind: Kind = "none"
     sizes: tuple[int, ...] = ()
     """numbers that remain at most: channels of each stage, or of all together"""
-    matrices: tuple[Float[Tensor, "many few"], ...] = ()
+    matrices: tuple[Float[Tensor, "_ _"], ...] = ()
     """principal directions as columns, half precision; none where nothing has to be kept"""
 
     @classmethod
@@ -78,8 +79,17 @@ def _side_by_side(stages: list[Float[Tensor, "n _ _ _"]]) -> Float[Tensor, "n D"
 
 
 def _directions(x: Float[Tensor, "n many"], size: int) -> Float[Tensor, "many few"]:
-    centred = x - x.mean(0)
-    return spectrum(centred.T @ centred / len(x))[1][:, :size].half()
+    centred = x - _mean(x)
+    return spectrum(total(centred.T @ centred) / _rows(x))[1][:, :size].half()
+
+
+def _mean(x: Float[Tensor, "n many"]) -> Float[Tensor, " many"]:
+    """Of all rows, those of other processes too."""
+    return x.mean(0) if shared() is None else (total(x.double().sum(0)) / _rows(x)).to(x.dtype)
+
+
+def _rows(x: Float[Tensor, "n many"]) -> int:
+    return len(x) if shared() is None else int(total(torch.tensor(len(x))))
 
 
 @lru_cache(maxsize=1)  # drawing it takes longer than using it, and a recorded step can not draw on the CPU

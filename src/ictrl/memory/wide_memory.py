@@ -38,6 +38,7 @@ from torch import Tensor
 from ictrl.memory.calibration import NOT_CALIBRATED, Calibration
 from ictrl.memory.compensation import Movement
 from ictrl.memory.wide_features import Reduction
+from ictrl.parallel.sharing import everyones, shared, total
 from ictrl.shapes import Float, Int
 
 Bits = Literal[8, 16]
@@ -143,14 +144,21 @@ def nothing_yet(device: torch.device, reduction: Reduction = NOT_REDUCED) -> Wid
 def class_sums(
     phi: Float[Tensor, "n D"], y: Int[Tensor, " n"]
 ) -> tuple[Int[Tensor, " k"], Float[Tensor, "k D"], Float[Tensor, "D D"]]:
-    """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean."""
-    labels, counts = y.unique(return_counts=True)
-    means = torch.stack([phi[y == label].mean(0) for label in labels])
+    """Counts and means of each class, ascending by label, and the sum of all squares around their class's mean.
+
+    Processes that share rows add up what they find in their own.
+    """
+    labels, counts = everyones(y).unique(return_counts=True)
+    if shared() is None:
+        means = torch.stack([phi[y == label].mean(0) for label in labels])
+    else:
+        sums = total(torch.stack([phi[y == label].double().sum(0) for label in labels]))
+        means = (sums / counts[:, None]).to(phi.dtype)
     scatter = torch.zeros(phi.shape[1], phi.shape[1], dtype=torch.float64, device=phi.device)
     for label, mean in zip(labels, means):
         centred = (phi[y == label] - mean).double()
         scatter.addmm_(centred.T, centred)
-    return counts, means, scatter
+    return counts, means, total(scatter)
 
 
 @dataclass(frozen=True)

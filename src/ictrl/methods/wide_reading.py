@@ -13,6 +13,7 @@ from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_stages, run_stages, to_float
+from ictrl.parallel.sharing import everyones, mine, spread
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK, chunks
@@ -117,6 +118,9 @@ class WideReader:
 
     def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         """φ of images, reduced as this memory's."""
+        return spread(lambda part: self._phi(part, memory), X)
+
+    def _phi(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         with exact_float32():
             parts = [memory.reduction.apply(self.stages(part)) for part in chunks(X, 8 * CHUNK)]
         return torch.cat(parts)
@@ -130,20 +134,21 @@ class WideReader:
     ) -> WideMemory:
         """A memory with the classes of these images; the first ones decide how φ is reduced.
 
-        It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share.
+        It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share. Processes
+        that share the images each read their own, and add up sums.
         """
-        reading = self.reading
+        reading, own = self.reading, mine(X)
         with exact_float32():
             if not len(memory.counts):
-                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(X)))
-            phi = self.features(X, memory)
-            whole = memory.with_classes(phi, y, reading.bits)
+                memory = replace(memory, reduction=Reduction.fitted(reading.reduction, reading.sizes, self.stages(own)))
+            phi = self._phi(own, memory)
+            whole = memory.with_classes(phi, mine(y), reading.bits)
             return replace(whole, calibration=self._calibrated(memory, phi, y, share, seed))
 
     def _calibrated(
-        self, memory: WideMemory, phi: Float[Tensor, "n D"], y: Int[Tensor, " n"], share: float, seed: int
+        self, memory: WideMemory, phi: Float[Tensor, "own D"], y: Int[Tensor, " n"], share: float, seed: int
     ) -> Calibration:
-        """By a memory without the held-out images, which is then forgotten.
+        """By a memory without the held-out images, which is then forgotten; φ is that of this process's images.
 
         An encoder that was trained on this very task has seen them: what its first task says is optimistic. From the
         second task on they are as new to it as any image to come, unless it learns on.
@@ -153,22 +158,25 @@ class WideReader:
         apart = held_out(y, share, torch.Generator().manual_seed((seed + 1_000_003 * known) % 2**63))
         if not apart.any() or known + len(labels) < 2:  # one class alone is always certain
             return memory.calibration
+        apart, y = mine(apart), mine(y)
         others = memory.with_classes(phi[~apart], y[~apart], self.reading.bits)
         classifier = WideClassifier.of(others, self.reading.ridge)
         rows = known + torch.searchsorted(labels, y[apart])
-        return memory.calibration.with_task(classifier.scores(phi[apart]), rows, classifier.strangeness(phi[apart]))
+        found = classifier.scores(phi[apart]), rows, classifier.strangeness(phi[apart])
+        return memory.calibration.with_task(*map(everyones, found))
 
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
             _, classifier, temperature = self._made_of(memory)
-            scores = classifier.scores(self.features(X, memory))
+            scores = spread(lambda part: classifier.scores(self._phi(part, memory)), X)
         return (scores / temperature).log_softmax(1)
 
     def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2."""
         with exact_float32():
-            return self.classifier_of(memory).strangeness(self.features(X, memory))
+            classifier = self.classifier_of(memory)
+            return spread(lambda part: classifier.strangeness(self._phi(part, memory)), X)
 
     def classifier_of(self, memory: WideMemory) -> WideClassifier:
         """Made of a memory with this reading's ridge, once."""
