@@ -34,5 +34,9 @@ class NonFiniteError(ArithmeticError):
     """A named quantity became NaN or infinite, or a matrix lost its positive definiteness."""
 
 
+class ProcessesError(RuntimeError):
+    """Processes that learn together came apart: one of them died, or they no longer agree."""
+
+
 class RunsFailedError(Exception):
     """Runs of a study that did not come to their end, at least one of them by nobody's mistake."""

@@ -17,15 +17,15 @@ def test_images_in_parts_are_remembered_as_all_at_once(reduction: str, monkeypat
     )
     dataset = load_dataset(recipe.stream, 16, 1)
     learners, at_once = [], []
-    features = wide_reading.WideReader.features
+    phi = wide_reading.WideReader._phi
     for most in (10**6, 100):
         monkeypatch.setattr(wide_reading, "AT_ONCE", most)
         learner = create_learner(recipe)
         seen: list[int] = []
         monkeypatch.setattr(
             wide_reading.WideReader,
-            "features",
-            lambda self, X, memory, seen=seen: (seen.append(len(X)), features(self, X, memory))[1],
+            "_phi",
+            lambda self, X, memory, seen=seen: (seen.append(len(X)), phi(self, X, memory))[1],
         )
         for first in (0, 5):
             chosen = (dataset.labels >= first) & (dataset.labels < first + 5)

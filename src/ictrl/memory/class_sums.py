@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ictrl.parallel.sharing import everyones, shared, total
 from ictrl.shapes import Float, Int
 
 
@@ -55,6 +56,17 @@ class ClassSums:
         means = mine.means + share * apart
         spread = (mine.counts.double()[:, None] * share).sqrt() * apart
         return ClassSums(labels, counts, means, self.scatter + other.scatter + spread.T @ spread)
+
+    def everywhere(self) -> "ClassSums":
+        """Of the images of all processes that share them."""
+        if shared() is None:
+            return self
+        mine = self._among(everyones(self.labels).unique())
+        counts = total(mine.counts)
+        weights = mine.counts.double()[:, None]
+        means = total(weights * mine.means) / counts[:, None]
+        spread = weights.sqrt() * (mine.means - means)
+        return ClassSums(mine.labels, counts, means, total(mine.scatter + spread.T @ spread))
 
     def _among(self, labels: Int[Tensor, " all"]) -> "ClassSums":
         """For more classes, of which there may be no image, with means in double precision."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from ictrl.parallel.sharing import shared, total
 from ictrl.shapes import Float
 from ictrl.theory.statistics import spectrum
 
@@ -90,18 +91,29 @@ class Spread:
 
     @classmethod
     def of(cls, x: Float[Tensor, "n many"]) -> "Spread":
-        mean = x.mean(0)
+        """Of these rows; there may be none."""
+        mean = x.mean(0) if len(x) else x.sum(0)
         centred = x - mean
         return cls(len(x), mean, centred.T @ centred)
 
     def __add__(self, other: "Spread") -> "Spread":
-        n, apart = self.n + other.n, other.mean - self.mean
+        n, apart = max(1, self.n + other.n), other.mean - self.mean
         between = self.n * other.n / n * torch.outer(apart, apart)
         return Spread(n, self.mean + other.n / n * apart, self.scatter + other.scatter + between)
 
+    def everywhere(self) -> "Spread":
+        """Of the rows of all processes that share them."""
+        if shared() is None:
+            return self
+        n = int(total(torch.tensor(self.n)))
+        mean = (total(self.n * self.mean.double()) / n).to(self.mean.dtype)
+        apart = self.mean - mean
+        return Spread(n, mean, total(self.scatter + self.n * torch.outer(apart, apart)))
+
     def directions(self, size: int) -> Float[Tensor, "many few"]:
         """The first principal ones, as columns, in half precision."""
-        return spectrum(self.scatter / self.n)[1][:, :size].half()
+        whole = self.everywhere()
+        return spectrum(whole.scatter / whole.n)[1][:, :size].half()
 
 
 @lru_cache(maxsize=1)  # drawing it takes longer than using it, and a recorded step can not draw on the CPU

@@ -112,7 +112,8 @@ class WideMemory:
         return self.with_sums(ClassSums.of(phi, y), bits)
 
     def with_sums(self, sums: ClassSums, bits: Bits = 16) -> "WideMemory":
-        """The same, of images that were summed up in parts."""
+        """The same, of images that were summed up in parts; processes that share them add up what they have."""
+        sums = sums.everywhere()
         counts, means, scatter = sums.counts, sums.means.float(), sums.scatter
         if len(self.counts):
             scatter = scatter + self.degrees * self.covariance()

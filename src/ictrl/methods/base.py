@@ -67,6 +67,8 @@ class Learner(Estimator, ABC, Generic[Kept]):
     """what it keeps besides its networks, in a few words"""
     misfit: ClassVar[str] = ""
     """what to do where a file's contents do not fit, if there is something"""
+    shares_batches: ClassVar[bool] = False
+    """whether several processes can learn together, each with a share of every batch"""
     predicts_by: ClassVar[tuple[str, ...]] = ()
     """the networks that `predict` needs; all, if none is named"""
     parts = ALL

@@ -22,7 +22,8 @@ from ictrl.methods.inputs import Images, like, seeded, whole_number
 from ictrl.methods.labels import listed, number_of
 from ictrl.methods.threads import reads, shows
 from ictrl.nets.families import backbones
-from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, precision_of, to_float, to_uint8
+from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, floats, precision_of, to_uint8
+from ictrl.parallel.sharing import spread
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective, closed_loop
 from ictrl.theory.statistics import Moments
@@ -146,8 +147,7 @@ class DrawingLearner(ForgettingLearner[Kept]):
     def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
         """Features of uint8 images or of decoded ones; BatchNorm never learns from them."""
         with torch.no_grad():
-            parts = (part.to(self.device) for part in chunks(images))
-            return torch.cat([self.encoder(to_float(part) if part.dtype == torch.uint8 else part) for part in parts])
+            return spread(lambda X: torch.cat([self.encoder(floats(x.to(self.device))) for x in chunks(X)]), images)
 
     # drawing
 

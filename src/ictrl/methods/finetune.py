@@ -31,6 +31,7 @@ class Finetune(SupervisedLearner[None]):
     """Learns each task as if there had been no other."""
 
     settings_type = FinetuneConfig
+    shares_batches = True
 
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         settings: Any = self.settings

@@ -20,6 +20,7 @@ class Frozen(ClosedLoopLearner):
     """Plays the game on the first task, then only remembers."""
 
     settings_type = FrozenConfig
+    shares_batches = True
 
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
         check_enough(y)

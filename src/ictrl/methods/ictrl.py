@@ -57,6 +57,7 @@ class ICTRL(ClosedLoopLearner):
     """
 
     settings_type = ICTRLConfig
+    shares_batches = True
 
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> Memory:
         check_enough(y)

@@ -30,6 +30,7 @@ class Joint(SupervisedLearner[Exemplars | None]):
     """Keeps every image, and learns all of them anew with each task."""
 
     settings_type = JointConfig
+    shares_batches = True
     keeps_images = True
     keeps = "every training image"
 

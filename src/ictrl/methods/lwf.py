@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, SupervisedLearner, sgd_stage
 from ictrl.nets.wrappers import run_in
 from ictrl.shapes import Int, UInt8
+from ictrl.theory.likelihood import cross_entropy
 from ictrl.theory.soft_targets import soft_targets
 from ictrl.training.loop import TaskHooks
 from ictrl.training.replay import frozen_copy
@@ -54,6 +54,7 @@ class LwF(SupervisedLearner[None]):
     """Learning without forgetting."""
 
     settings_type = LwFConfig
+    shares_batches = True
 
     def learn_task(self, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], hooks: TaskHooks) -> None:
         settings: Any = self.settings

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ictrl.config import AugmentationConfig, MethodConfig, StageConfig
 from ictrl.errors import ConfigError
@@ -25,7 +24,9 @@ from ictrl.nets.families import encoder_of
 from ictrl.nets.head import LinearHead
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import precision_of, run_in, to_float
+from ictrl.parallel.sharing import add_gradients, mine, spread
 from ictrl.shapes import Float, Int, UInt8
+from ictrl.theory.likelihood import cross_entropy
 from ictrl.training.augmentation import draw
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.loader import Batches, ImageSource
@@ -76,7 +77,7 @@ def sgd_stage(epochs: int, batch: int, learning_rate: float) -> StageConfig:
 
 
 class Seen(NamedTuple):
-    """What a step is shown."""
+    """What a step is shown; where processes share a batch, the rows of this one."""
 
     X: Float[Tensor, "n c h w"]
     """augmented images"""
@@ -136,7 +137,7 @@ class SupervisedLearner(ForgettingLearner[Kept]):
     def encode(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """f(x) of images as they are, by the networks as they are, nothing learned from it."""
         with torch.no_grad(), exact_float32():
-            return torch.cat([self.features(to_float(part.to(self.device))) for part in chunks(X)])
+            return spread(lambda X: torch.cat([self.features(to_float(x.to(self.device))) for x in chunks(X)]), X)
 
     def _networks(self, initial: torch.Generator, generator: torch.Generator) -> TrainingState:
         """New ones, with a head for no class yet."""
@@ -202,14 +203,15 @@ class SupervisedLearner(ForgettingLearner[Kept]):
         def step(chosen: Tensor, *sent: Tensor) -> dict[str, Tensor]:
             with lap("images"):
                 pixels = source.pixels(chosen, *sent)
-                drawn = draw(stage.augmentation, chosen, state.generator)
-                seen = Seen(drawn.apply(pixels, self._precision), rows[chosen], pixels, chosen)
+                drawn, own = draw(stage.augmentation, chosen, state.generator).mine(), mine(chosen)
+                seen = Seen(drawn.apply(pixels, self._precision), rows[own], pixels, own)
             with lap("loss"):
                 terms = self.loss(seen, working)
                 loss = torch.stack(list(terms.values())).sum()
             optimiser.zero_grad()
             with lap("gradient"):
                 self.backward(loss)
+                add_gradients(optimiser)
             with lap("update"):
                 optimiser.step()
                 self.after_step(seen, working)

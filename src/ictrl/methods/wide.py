@@ -146,6 +146,7 @@ class Wide(WideLearner[WideMemory]):
     """
 
     settings_type = WideConfig
+    shares_batches = True
     keeps = "class means, one covariance"
     misfit = "One saved with an encoder of your own needs it again: load(path, encoder=…)."
 

@@ -84,6 +84,7 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
     """
 
     settings_type = WideICTRLConfig
+    shares_batches = True
     keeps = "class means, one covariance, moments to draw from"
 
     def build(self, initial: torch.Generator) -> TrainingState:

@@ -1,7 +1,8 @@
 """How an encoder's stages are read: settings, wide features of images, memory and scores. What wide learners share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -14,6 +15,7 @@ from ictrl.memory.wide_features import Reduction, pooled
 from ictrl.memory.wide_memory import DTYPES, WideClassifier, WideMemory, nothing_yet
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_stages, run_stages, to_float
+from ictrl.parallel.sharing import everyones, mine, spread
 from ictrl.shapes import Bool, Float, Int, UInt8
 from ictrl.training.augmentation import shown
 from ictrl.training.task import CHUNK, chunks
@@ -120,6 +122,9 @@ class WideReader:
 
     def features(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         """φ of images, reduced as this memory's."""
+        return spread(lambda part: self._phi(part, memory), X)
+
+    def _phi(self, X: UInt8[Tensor, "n c h w"], memory: WideMemory) -> Float[Tensor, "n D"]:
         with exact_float32():
             parts = [memory.reduction.apply(self.stages(part)) for part in chunks(X, AT_ONCE)]
         return torch.cat(parts)
@@ -133,7 +138,8 @@ class WideReader:
     ) -> WideMemory:
         """A memory with the classes of these images; the first ones decide how φ is reduced.
 
-        It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share.
+        It is calibrated by this share of them, drawn by the seed, and is otherwise the same with any share. Processes
+        that share the images each read their own, and add up sums.
         """
         # of its own, so that what trains draws the same with any share
         apart = held_out(y, share, torch.Generator().manual_seed((seed + 1_000_003 * len(memory.counts)) % 2**63))
@@ -143,8 +149,8 @@ class WideReader:
             return self._formed(memory, X, y, apart)
 
     def _reduction(self, X: UInt8[Tensor, "n c h w"]) -> Reduction:
-        reading = self.reading
-        return Reduction.fitted(reading.reduction, reading.sizes, (self.stages(part) for part in chunks(X, AT_ONCE)))
+        reading, parts = self.reading, chunks(mine(X), AT_ONCE)
+        return Reduction.fitted(reading.reduction, reading.sizes, (self.stages(part) for part in parts))
 
     def _formed(
         self, memory: WideMemory, X: UInt8[Tensor, "n c h w"], y: Int[Tensor, " n"], apart: Bool[Tensor, " n"]
@@ -156,11 +162,10 @@ class WideReader:
         """
         labels, known, bits = y.unique(), len(memory.counts), self.reading.bits
         calibrated = bool(apart.any()) and known + len(labels) > 1  # one class alone is always certain
-        parts = list(zip(*(chunks(whole, AT_ONCE) for whole in (X, y, apart))))
+        parts = list(zip(*(chunks(mine(whole), AT_ONCE) for whole in (X, y, apart))))
         sums = others = ClassSums.nothing(y.device)
-        seen: Iterable[Tensor] = ()
         for part, own, hidden in parts:
-            phi = self.features(part, memory)
+            phi = self._phi(part, memory)
             sums += ClassSums.of(phi, own)
             if calibrated:
                 others += ClassSums.of(phi[~hidden], own[~hidden])
@@ -169,25 +174,32 @@ class WideReader:
         if not calibrated:
             return formed
         classifier = WideClassifier.of(memory.with_sums(others, bits), self.reading.ridge)
+        again: Iterable[Tensor] = seen
         if len(parts) > 1:  # not all at once: they are looked at again
-            seen = (self.features(part[hidden], memory) for part, _, hidden in parts if hidden.any())
-        judged = [(classifier.scores(phi), classifier.strangeness(phi)) for phi in seen]
+            again = (self._phi(part[hidden], memory) for part, _, hidden in parts if hidden.any())
+        judged = [(classifier.scores(phi), classifier.strangeness(phi)) for phi in chain(again, [phi[:0]])]
         scores, strangeness = map(torch.cat, zip(*judged))
-        rows = known + torch.searchsorted(labels, y[apart])
-        return replace(formed, calibration=memory.calibration.with_task(scores, rows, strangeness))
+        rows = known + torch.searchsorted(labels, mine(y)[mine(apart)])
+        return replace(formed, calibration=memory.calibration.with_task(*map(everyones, (scores, rows, strangeness))))
 
     def scores(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """The logarithm of every class's probability, in the memory's order."""
         with exact_float32():
             _, classifier, temperature = self._made_of(memory)
-            scores = torch.cat([classifier.scores(self.features(part, memory)) for part in chunks(X, AT_ONCE)])
+            scores = spread(lambda own: self._of_parts(classifier.scores, own, memory), X)
         return (scores / temperature).log_softmax(1)
 
     def strangeness(self, memory: WideMemory, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
         """How little an image looks like any class, from 0 to 2."""
         with exact_float32():
             found = self.classifier_of(memory).strangeness
-            return torch.cat([found(self.features(part, memory)) for part in chunks(X, AT_ONCE)])
+            return spread(lambda own: self._of_parts(found, own, memory), X)
+
+    def _of_parts(
+        self, found: Callable[[Tensor], Tensor], X: UInt8[Tensor, "n c h w"], memory: WideMemory
+    ) -> Float[Tensor, "n *found"]:
+        """What is found of the wide features of images, some of which are in memory at a time."""
+        return torch.cat([found(self._phi(part, memory)) for part in chunks(X, AT_ONCE)])
 
     def classifier_of(self, memory: WideMemory) -> WideClassifier:
         """Made of a memory with this reading's ridge, once."""

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 from torch.nn.utils import skip_init
 
+from ictrl.nets.batchnorm import FeatureNorm
 from ictrl.nets.layers import ToFeature, initialise
 from ictrl.nets.wrappers import run_stages
 from ictrl.shapes import Float
@@ -52,7 +53,7 @@ def projector_head(d: int, hidden: int, out: int, generator: torch.Generator) ->
         for layer in (first, last):
             layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
             layer.bias.zero_()
-    return nn.Sequential(first, nn.BatchNorm1d(hidden, device=device), nn.ReLU(), last)
+    return nn.Sequential(first, FeatureNorm(hidden, device=device), nn.ReLU(), last)
 
 
 class HeadOnTrunk(nn.Module):

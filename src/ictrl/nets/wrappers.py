@@ -22,6 +22,11 @@ def to_float(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
     return (images - 127.5).div_(127.5)
 
 
+def floats(images: Tensor) -> Float[Tensor, "n c h w"]:
+    """uint8 images by `to_float`, and decoded ones as they are."""
+    return to_float(images) if images.dtype == torch.uint8 else images
+
+
 def to_uint8(X: Float[Tensor, "n c h w"]) -> UInt8[Tensor, "n c h w"]:
     """The inverse of `to_float`, rounded and clipped."""
     return X.float().add(1).mul_(127.5).round_().clamp_(0, 255).to(torch.uint8)

@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ictrl.parallel.sharing import mean, means, shared, total
 from ictrl.shapes import Float
 from ictrl.theory.rates import TranscriptionRates, transcription_rates
 from ictrl.theory.statistics import ClassLayout, class_moments
@@ -42,14 +43,17 @@ TINY = 1e-6  # added to a variance that may be 0
 
 @dataclass(frozen=True)
 class Transcription:
-    """What a step has seen of the loop X → Z → X̂ → Ẑ. Rows are new images first, then features drawn from memory."""
+    """What a step has seen of the loop X → Z → X̂ → Ẑ. Rows are new images first, then features drawn from memory.
+
+    Where processes share a batch, rows are those of this process, and every term is that of the whole batch.
+    """
 
     Z: Float[Tensor, "n d"]
     Z_hat: Float[Tensor, "n d"]
     """f(X̂), row by row of the same class as Z"""
     X_hat: Float[Tensor, "n c h w"]
     layout: ClassLayout
-    """classes of the rows: old ones first, then those being learned"""
+    """classes of the rows: old ones first, then those being learned; the counts are those of the whole batch"""
     old_classes: int
     new_rows: int
     eps_sq: float
@@ -71,7 +75,7 @@ class Transcription:
     @cached_property
     def rates(self) -> TranscriptionRates:
         """All of ΔR(Z), ΔR(Ẑ) and ΔR(Zⱼ, Ẑⱼ), whose log-determinants are computed at once."""
-        moments = class_moments(torch.stack([self.Z, self.Z_hat]), self.layout)
+        moments = total(class_moments(torch.stack([self.Z, self.Z_hat]), self.layout))
         return transcription_rates(moments, self.layout.counts.expand(2, -1), self.eps_sq)
 
 
@@ -135,7 +139,7 @@ def loop(seen: Transcription) -> Float[Tensor, ""]:
 def redrawn(seen: Transcription) -> Float[Tensor, ""]:
     """How much the images of features drawn from memory have changed since the task began, per pixel"""
     assert seen.X_before is not None
-    return (seen.X_hat[seen.new_rows :] - seen.X_before).float().square().mean()
+    return mean((seen.X_hat[seen.new_rows :] - seen.X_before).float().square())
 
 
 @needs("stages")
@@ -161,13 +165,20 @@ def unexplained(stages: list[Tensor], targets: list[Tensor]) -> Float[Tensor, ""
     1.0
     """
     pairs = [(stage.float(), target.float()) for stage, target in zip(stages, targets, strict=True)]
-    shares = [(stage - target).square().mean() / (target.var(correction=0) + TINY) for stage, target in pairs]
-    return torch.stack(shares).mean()
+    errors = means(*((stage - target).square() for stage, target in pairs))
+    return (errors / (_variances([target for _, target in pairs]) + TINY)).mean()
+
+
+def _variances(targets: list[Tensor]) -> Float[Tensor, " stages"]:
+    """Of all numbers of each, the rows of other processes too."""
+    if shared() is None:
+        return torch.stack([target.var(correction=0) for target in targets])
+    return means(*((target - centre).square() for target, centre in zip(targets, means(*targets))))
 
 
 def mean_squared_distance(Z: Float[Tensor, "n d"], target: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """Mean over rows of ‖z − target‖²."""
-    return (Z - target).square().sum(1).mean()
+    return mean((Z - target).square().sum(1))
 
 
 class Objective(NamedTuple):

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from ictrl.parallel.sharing import mean
 from ictrl.shapes import Float
 
 
@@ -16,4 +17,4 @@ def soft_targets(logits: Float[Tensor, "n k"], wanted: Float[Tensor, "n k"], tem
     0.0
     """
     p, log_q = (wanted / temperature).log_softmax(1), (logits / temperature).log_softmax(1)
-    return temperature**2 * (p.exp() * (p - log_q)).sum(1).mean()
+    return temperature**2 * mean((p.exp() * (p - log_q)).sum(1))

@@ -13,6 +13,7 @@ from torch.nn.functional import affine_grid, grid_sample
 from ictrl.config import AugmentationConfig
 from ictrl.kernels import gpu
 from ictrl.nets.wrappers import to_float
+from ictrl.parallel.sharing import share, shared
 from ictrl.shapes import Bool, Float, Int, Shaped, UInt8
 
 ROTATIONS = 4  # quarters of a turn
@@ -36,6 +37,13 @@ class Drawn:
     """of brightness, contrast and saturation"""
     greyed: Bool[Tensor, " n"] | None = None
     """where colours are lost"""
+
+    def mine(self) -> "Drawn":
+        """Of the images of a whole batch, those of this process."""
+        if shared() is None:
+            return self
+        rows = share(len(self.flipped))
+        return Drawn(*(None if part is None else part[..., rows] for part in vars(self).values()))  # type: ignore[arg-type]
 
     def apply(self, pixels: UInt8[Tensor, "n c h w"], dtype: torch.dtype) -> Float[Tensor, "n c h w"]:
         """The images as a network sees them."""

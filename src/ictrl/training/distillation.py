@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ictrl.nets.wrappers import run_stages
+from ictrl.parallel.sharing import mean
 from ictrl.shapes import Float
 
 Read = Callable[[list[Tensor]], Float[Tensor, "n D"]]
@@ -36,4 +37,4 @@ class WideDistillation:
         """What the encoder pays for these stages of images X."""
         with torch.no_grad():
             held = self.read(run_stages(self.precision, self.before, X))
-        return ((self.read(stages) - held) @ self.whitening).square().mean()
+        return mean(((self.read(stages) - held) @ self.whitening).square())

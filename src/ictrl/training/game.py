@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ictrl.nets.wrappers import ImageEncoder
+from ictrl.parallel.sharing import add_gradients
 from ictrl.shapes import Float
 from ictrl.theory.objectives import Objective, Transcription, evaluate
 from ictrl.theory.statistics import ClassLayout
@@ -23,7 +24,10 @@ from ictrl.training.profiler import Lap, untimed
 
 @dataclass(frozen=True)
 class Batch:
-    """What one step is played on. Classes are numbered: old ones first, then those being learned."""
+    """What one step is played on. Classes are numbered: old ones first, then those being learned.
+
+    Where processes share a batch, rows are those of this process, and only the layout's counts are of all.
+    """
 
     X: Float[Tensor, "n c h w"]
     """new images"""
@@ -127,5 +131,6 @@ def _update(player: str, optimiser: torch.optim.Optimizer, loss: Tensor, lap: La
     optimiser.zero_grad()
     with lap(f"{player}: gradient"):
         loss.backward()
+        add_gradients(optimiser)
     with lap(f"{player}: update"):
         optimiser.step()

@@ -10,6 +10,7 @@ from contextlib import closing
 import torch
 from torch import Tensor
 
+from ictrl.parallel.sharing import mine
 from ictrl.shapes import Int, UInt8
 from ictrl.training.prefetch import Prefetcher, ReadsRows
 
@@ -32,17 +33,18 @@ class ImageSource:
         """Batch after batch what `pixels` is to be told: rows, and their images where these had to be sent.
 
         What was sent holds until the next batch is asked for. Whoever leaves early closes the iterator: it has threads.
+        Rows are those of the whole batch; of images, a process that shares it is sent its own.
         """
         if self.ahead is None:
             for part in rows:
                 yield (part,)
         else:
-            with closing(self.ahead.batches(rows)) as sent:
+            with closing(self.ahead.batches([mine(part) for part in rows])) as sent:
                 yield from zip(rows, sent)
 
     def pixels(self, rows: Int[Tensor, " _"], sent: Tensor | None = None) -> UInt8[Tensor, "_ c h w"]:
-        """The images of these rows, on the device."""
-        return self.images[rows] if sent is None else sent
+        """The images of these rows, on the device: of a batch that is shared, those of this process."""
+        return self.images[mine(rows)] if sent is None else sent
 
 
 class Batches:

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ictrl.config import StageConfig
-from ictrl.errors import NonFiniteError
+from ictrl.errors import InputError, NonFiniteError, ProcessesError
 from ictrl.nets.layers import exact_float32
+from ictrl.parallel.agreement import alike
+from ictrl.parallel.sharing import shared
 from ictrl.training.ema import EMA
 from ictrl.training.graphs import Captured, side_stream
 from ictrl.training.loader import Batches, ImageSource
@@ -96,6 +98,7 @@ def run_epochs(
     Whatever was set up follows from the state at the task's beginning: a stopped task is set up again in the same way,
     and only then put where it stopped.
     """
+    check_share(len(batches.rows[0]))
     device, steps, tally = source.device, len(batches), Tally()
     state.ema = EMA(tuple(state.networks.values()), stage.ema * steps) if stage.ema else None
     if hooks.resume is not None:
@@ -125,6 +128,7 @@ def run_epochs(
             if hooks.profiler is not None:
                 hooks.profiler.read(steps)
             check_finite(means, epoch)
+            check_alike(state)
             if hooks.progress is not None:
                 hooks.progress(EpochReport(epoch, stage.epochs, means, state))
     if state.ema is not None:
@@ -158,3 +162,21 @@ def check_finite(means: Mapping[str, float], epoch: int) -> None:
             raise NonFiniteError(
                 f"Expected finite objective terms but {name} became {value} in epoch {epoch}: lower learning_rate."
             )
+
+
+def check_share(batch: int) -> None:
+    """Whether every process has something to do."""
+    if (found := shared()) is not None and batch < found.size:
+        raise InputError(
+            f"Expected at most {batch} processes, since a batch has {batch} image{'s' * (batch > 1)}, but got "
+            f"{found.size}: begin fewer, or raise batch."
+        )
+
+
+def check_alike(state: TrainingState) -> None:
+    """Whether all processes still hold the same weights: they move by the same numbers, and so must stay alike."""
+    if not alike(parameter for network in state.networks.values() for parameter in network.parameters()):
+        raise ProcessesError(
+            "Expected processes that learn together to stay alike but their weights differ: use devices of one kind, "
+            "and the same versions everywhere."
+        )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ictrl.memory.store import Gaussians
+from ictrl.parallel.sharing import mine
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -36,11 +37,15 @@ class Replay:
         self.kept = self._draw() if resample == "task" else None
 
     def draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Z_old, y_old, and the images of Z_old by the decoder of before, if there is one."""
+        """Z_old, y_old, and the images of Z_old by the decoder of before, if there is one.
+
+        Where a batch is shared, Z_old and its images are the rows of this process, and y_old has all rows.
+        """
         return self.kept if self.kept is not None else self._draw()
 
     def _draw(self) -> tuple[Tensor, Tensor, Tensor | None]:
         Z_old, y_old = self.gaussians.sample(self.samples, self.generator)
+        Z_old = mine(Z_old)
         if self.decoder_before is None:
             return Z_old, y_old, None
         with torch.no_grad():

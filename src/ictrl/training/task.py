@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ictrl.config import GameConfig, GameStageConfig
 from ictrl.memory.store import Gaussians
 from ictrl.nets.wrappers import to_float
+from ictrl.parallel.sharing import gathered, mine, shared
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import Objective
-from ictrl.theory.statistics import class_layout
+from ictrl.theory.statistics import ClassLayout, class_layout
 from ictrl.training.augmentation import ROTATIONS, draw, rotated_labels
 from ictrl.training.ema import refresh_batchnorm
 from ictrl.training.game import Batch, Rules, decoder_step, encoder_step
@@ -94,8 +95,9 @@ def play_task(
             drawn, labels = draw(augmentation, rows, generator), y[rows]
             if drawn.turned is not None:
                 labels = rotated_labels(labels, drawn.turned, old_classes)
+            drawn = drawn.mine()  # all draw the same for the whole batch, so that there is one stream of random numbers
             X = drawn.apply(source.pixels(rows, *sent), precision)
-            Z_before = None if features_before is None else features_before(X, rows, drawn.flipped)
+            Z_before = None if features_before is None else features_before(X, mine(rows), drawn.flipped)
             batch = _batch(X, Z_before, labels, replay, told_apart, d)
         terms = {player: move(players, batch, rules) for player, move in playing.items()}
         return {f"{player}.{name}": value for player, seen in terms.items() for name, value in seen.items()}
@@ -109,11 +111,18 @@ def play_task(
 
 
 def _batch(X: Tensor, Z_before: Tensor | None, y: Tensor, replay: Replay | None, classes: int, d: int) -> Batch:
+    """With the labels of all new rows, those of other processes too."""
     if replay is None:
         Z_old = torch.zeros(0, d, device=X.device)
-        return Batch(X, Z_before, Z_old, None, class_layout(y, classes, d), old_classes=0)
+        return Batch(X, Z_before, Z_old, None, _layout([y], classes, d), old_classes=0)
     Z_old, y_old, X_old = replay.draw()
-    return Batch(X, Z_before, Z_old, X_old, class_layout(torch.cat([y, y_old]), classes, d), replay.classes)
+    return Batch(X, Z_before, Z_old, X_old, _layout([y, y_old], classes, d), replay.classes)
+
+
+def _layout(labels: list[Tensor], classes: int, d: int) -> ClassLayout:
+    """Of the rows of this process, with the counts of the whole batch."""
+    own = class_layout(torch.cat([mine(y) for y in labels]), classes, d)
+    return own if shared() is None else replace(own, counts=class_layout(torch.cat(labels), classes, d).counts)
 
 
 FeaturesBefore = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -138,7 +147,12 @@ def _all_features(encoder: nn.Module, source: ImageSource, mirror: bool) -> Floa
     rows = torch.arange(len(source), device=source.device).split(CHUNK)
     with torch.no_grad():
         parts = [
-            torch.stack([encoder(to_float(p)) for p in ((pixels, pixels.flip(-1)) if mirror else (pixels,))])
+            torch.stack(
+                [
+                    gathered(encoder(to_float(view)), len(given[0]))
+                    for view in ((pixels, pixels.flip(-1)) if mirror else (pixels,))
+                ]
+            )
             for given in source.batches(rows)
             for pixels in [source.pixels(*given)]
         ]

@@ -15,13 +15,15 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from ictrl.config import AugmentationConfig, StageConfig
 from ictrl.errors import ConfigError
 from ictrl.nets.head import LinearHead, projector_head
 from ictrl.nets.wrappers import run_in, run_through, to_float
+from ictrl.parallel.sharing import add_gradients, mean, mine, total
 from ictrl.shapes import Int, UInt8
+from ictrl.theory.likelihood import cross_entropy
 from ictrl.theory.rates import coding_rate
 from ictrl.training.augmentation import ROTATIONS, draw, rotated, rotated_labels
 from ictrl.training.distillation import WideDistillation
@@ -137,17 +139,20 @@ def train_trunk(
     supervision, turning = stage.self_supervision, AugmentationConfig(rotations=True)
     lap = hooks.profiler.lap if hooks.profiler is not None else untimed
 
+    def view(pixels: Tensor, chosen: Tensor) -> Tensor:
+        return draw(stage.augmentation, chosen, generator).mine().apply(pixels, torch.float32)
+
     def step(chosen: Tensor, *sent: Tensor) -> dict[str, Tensor]:
-        pixels, n = source.pixels(chosen, *sent), len(chosen)
+        pixels = source.pixels(chosen, *sent)  # of this process, where some share the batch
+        n, of_all = len(pixels), len(chosen)
         with lap("images"):
             views, turned = [], None
             if stage.rotations:
-                turned = draw(turning, chosen, generator).turned
+                turned = draw(turning, chosen, generator).mine().turned
                 assert turned is not None
-                view = draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32)
-                views.append(rotated(view, turned))
+                views.append(rotated(view(pixels, chosen), turned))
             if supervision.weight:
-                views += [draw(stage.augmentation, chosen, generator).apply(pixels, torch.float32) for _ in "ab"]
+                views += [view(pixels, chosen) for _ in "ab"]
         X = torch.cat(views)
         with lap("features"):
             Z, stages = run_through(precision, encoder, X) if held else (run_in(precision, encoder, X), [])
@@ -156,14 +161,14 @@ def train_trunk(
             terms = dict[str, Tensor]()
             loss = torch.zeros((), device=device)
             if turned is not None:
-                targets = rotated_labels(rows[chosen], turned, 0)
+                targets = rotated_labels(rows[mine(chosen)], turned, 0)
                 terms["rotations"] = cross_entropy(head(features[0]), targets)
                 loss = stage.rotations * terms["rotations"]
             if supervision.weight:
                 P = normalize(projector(torch.cat(features[-2:])), dim=1).view(2, n, -1)
-                counts = torch.full((2,), float(n), device=device)
-                terms["rate"] = coding_rate(P.mT @ P, counts, supervision.eps_sq).mean()
-                terms["agreement"] = (P[0] * P[1]).sum(1).mean()
+                counts = torch.full((2,), float(of_all), device=device)
+                terms["rate"] = coding_rate(total(P.mT @ P), counts, supervision.eps_sq).mean()
+                terms["agreement"] = mean((P[0] * P[1]).sum(1))
                 together = terms["rate"] + supervision.agreement * terms["agreement"]
                 loss = loss - supervision.weight / SCALE * together
             if held:
@@ -172,6 +177,7 @@ def train_trunk(
         optimiser.zero_grad()
         with lap("gradient"):
             loss.backward()
+            add_gradients(optimiser)
         with lap("update"):
             optimiser.step()
         return {name: value.detach() for name, value in terms.items()}

@@ -1,0 +1,1 @@
+"""Several processes that learn as one, each with a share of every batch."""
