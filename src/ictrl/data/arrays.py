@@ -19,7 +19,7 @@ COLOURS = (1, 3)  # channels that images may have before they are converted
 
 def labelled_images(images: Named, labels: Named, where: str) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, " n"]]:
     """Images and as many labels, on the CPU. Errors name the arrays and end in `where`, such as " of task 2"."""
-    X, y = _images(*images, where), _labels(*labels, where)
+    X, y = _images(*images, where), labels_of(*labels, where)
     if len(X) != len(y):
         raise InputError(
             f"Expected a label in {labels[0]} for each of the {len(X)} images in {images[0]}{where} but got {len(y)}."
@@ -48,6 +48,20 @@ def channels_first(images: Array, what: str, channels: Collection[int] = COLOURS
     )
 
 
+def labels_of(name: str, given: object, where: str) -> Int[Tensor, " n"]:
+    """One whole number per image, on the CPU."""
+    given = np.asarray(given) if isinstance(given, list | tuple) else given
+    array, dtype = _array(name, given, where)
+    if array.ndim != 1 or not dtype.startswith(("int", "uint")):
+        raise InputError(
+            f"Expected {name}{where} as one whole number per image but got {dtype} of shape {tuple(array.shape)}."
+        )
+    numbers = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
+    if dtype == "uint64" and numbers.size and numbers.max() > np.iinfo(np.int64).max:
+        raise InputError(f"Expected labels below 2**63 as {name}{where} but got {numbers.max()}: number them anew.")
+    return torch.from_numpy(numbers.astype(np.int64))
+
+
 def check_labels(labels: Integer[Tensor, " n"], classes: int, path: Path) -> None:
     """Refuse labels of a file that are beyond the last of its classes, which are counted from 0."""
     highest = int(labels.max())
@@ -71,19 +85,6 @@ def _images(name: str, given: object, where: str) -> UInt8[Tensor, "n c h w"]:
     if isinstance(array, Tensor):
         return array.detach().cpu()
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))  # PyTorch warns of arrays that are read-only
-
-
-def _labels(name: str, given: object, where: str) -> Int[Tensor, " n"]:
-    given = np.asarray(given) if isinstance(given, list | tuple) else given
-    array, dtype = _array(name, given, where)
-    if array.ndim != 1 or not dtype.startswith(("int", "uint")):
-        raise InputError(
-            f"Expected {name}{where} as one whole number per image but got {dtype} of shape {tuple(array.shape)}."
-        )
-    numbers = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
-    if dtype == "uint64" and numbers.size and numbers.max() > np.iinfo(np.int64).max:
-        raise InputError(f"Expected labels below 2**63 as {name}{where} but got {numbers.max()}: number them anew.")
-    return torch.from_numpy(numbers.astype(np.int64))
 
 
 def _array(name: str, given: object, where: str) -> tuple[Array, str]:

@@ -10,8 +10,11 @@ import torch
 
 from ictrl.config import StreamConfig
 from ictrl.data import Dataset, load_dataset
+from ictrl.data.image_file import FileImages
+from ictrl.data.readers import npz
 from ictrl.errors import InputError
 
+load_one = npz._load
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
 LABELS = np.array([5, 5, 5, -1, -1, -1])
 
@@ -100,7 +103,7 @@ def test_wrong_files(tmp_path: Path) -> None:
         load(tmp_path / "foreign.npz")
     with pytest.raises(InputError, match="is not there"):
         load(tmp_path / "absent.npz")
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match=r"cut\.npz holds something else"):  # the first of a folder of such
         load(tmp_path)
 
 
@@ -195,3 +198,77 @@ def test_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(InputError, match="is a pipe, and no regular file"):
         load(tmp_path / "pipe.npz")
+
+
+# several files
+
+
+def several(folder: Path, test: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Three files of different sizes and layouts; their training images and labels."""
+    random = np.random.default_rng(1)
+    images = random.integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
+    labels = np.arange(30) % 2
+    folder.mkdir()
+    for name, begin, end in (("b", 9, 22), ("a", 0, 9), ("c", 22, 30)):
+        X, y = images[begin:end], labels[begin:end]
+        X = X.transpose(0, 2, 3, 1) if name == "b" else X
+        part = {"x_test": X[:2], "y_test": y[:2]} if test else {}
+        np.savez_compressed(folder / f"{name}.npz", x_train=X, y_train=y[:, None] if name == "c" else y, **part)
+    (folder / "notes.txt").write_text("no array")
+    return images, labels
+
+
+@pytest.mark.parametrize("cache", ["never", "always"])
+def test_files_of_a_folder_are_one_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "cache"))
+    images, labels = several(tmp_path / "parts")
+    stream = StreamConfig(dataset="npz", root=str(tmp_path / "parts"), cache=cache)  # type: ignore[arg-type]
+    dataset = load_dataset(stream, 8, 3)
+    assert isinstance(dataset.images, FileImages) == (cache == "always")
+    assert np.array_equal(dataset.images.numpy(), images)
+    assert np.array_equal(dataset.labels, labels)
+    assert np.array_equal(dataset.test_images.numpy(), images[[0, 1, 9, 10, 22, 23]])
+    assert dataset.test_labels.tolist() == labels[[0, 1, 9, 10, 22, 23]].tolist()
+
+
+def test_held_out_images_are_the_same_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "cache"))
+    several(tmp_path / "parts", test=False)
+    found = [
+        load_dataset(StreamConfig(dataset="npz", root=str(tmp_path / "parts"), cache=cache), 16, 1)  # type: ignore[arg-type]
+        for cache in ("never", "always")
+    ]
+    for name in ("images", "labels", "test_images", "test_labels"):
+        assert np.array_equal(*(getattr(dataset, name).numpy() for dataset in found))
+
+
+def test_one_file_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICTRL_DATA", str(tmp_path / "cache"))
+    several(tmp_path / "parts")
+    loaded = []
+    monkeypatch.setattr(
+        npz, "_load", lambda path, only=None: (loaded.append((path.name, only)), load_one(path, only))[1]
+    )
+    load_dataset(StreamConfig(dataset="npz", root=str(tmp_path / "parts"), cache="always"), 8, 3)
+    parts = [(f"{name}.npz", part) for part in (0, 1) for name in "abc"]
+    assert loaded == parts  # each once, in order, and never two parts at once
+
+
+def test_a_folder_of_files_that_do_not_belong_together(tmp_path: Path) -> None:
+    several(tmp_path / "parts")
+    np.savez(tmp_path / "parts" / "d.npz", x_train=IMAGES, y_train=LABELS)
+    with pytest.raises(InputError, match="test images in all files of .*parts or in none but d.npz is unlike a.npz"):
+        load(tmp_path / "parts")
+    (tmp_path / "parts" / "d.npz").write_bytes(b"PK nothing")
+    with pytest.raises(InputError, match=r"d.npz holds something else"):
+        load(tmp_path / "parts")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="an .npz file or a folder of such but .*empty is a folder without any"):
+        load(tmp_path / "empty")
+
+
+def test_labels_that_are_no_numbers_are_named_before_images_are_read(tmp_path: Path) -> None:
+    several(tmp_path / "parts")
+    np.savez(tmp_path / "parts" / "d.npz", **arrays(y_train=LABELS / 2))
+    with pytest.raises(InputError, match="y_train of .*d.npz as one whole number per image but got float64"):
+        load(tmp_path / "parts")
