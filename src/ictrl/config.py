@@ -421,11 +421,14 @@ class RunConfig:
     keep_pictures: int = 0
     """test images per class, and their reconstructions after each task, to put into the run folder and its report, by
     methods that draw; 0: no picture of yours. It changes no result"""
+    wait_minutes: float = 10.0
+    """of several processes: how long they wait for each other before the run is given up. It changes no result"""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2^63 − 1")
         _require(self.keep_pictures >= 0, self, "keep_pictures", "at least 0")
+        _require(_finite(self.wait_minutes) and self.wait_minutes > 0, self, "wait_minutes", "above 0")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from support import call
 from ictrl import __version__
 from ictrl.cli import main
 from ictrl.cli.output import open_console
-from ictrl.cli.run import RecipesCommand
+from ictrl.cli.recipes import RecipesCommand
 from ictrl.cli.terminal import log_told, shown, tell
 
 EVIL = "cat\x1b[2J\x07\nerror: forged\u202e\u2066"

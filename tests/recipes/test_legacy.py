@@ -138,6 +138,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "method.network.decoder_width",
         "method.memory.disjoint",
         "run.keep_pictures",
+        "run.wait_minutes",
         "stream.cache",
         "method.first.warmup",
         "method.later.augmentation.rotations",

@@ -9,9 +9,11 @@ import os
 import sys
 from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial, reduce
 from itertools import pairwise
 from operator import or_
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from ictrl.cli import (
     methods,
     migrate,
     predict,
+    recipes,
     report,
     review,
     run,
@@ -40,7 +43,8 @@ from ictrl.cli import (
 )
 from ictrl.cli.terminal import log_told, tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
-from ictrl.errors import NonFiniteError, RunsFailedError, UserError
+from ictrl.errors import InputError, NonFiniteError, ProcessesError, RunsFailedError, UserError
+from ictrl.parallel.joining import ToldElsewhere, launched
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
@@ -52,7 +56,7 @@ Also: --help after any command, --version, and --debug with any command for the 
 """
 
 RunCommands = (
-    run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | run.RecipesCommand | methods.MethodsCommand
+    run.RunCommand[Any] | run.ResumeCommand | run.EvaluateCommand | recipes.RecipesCommand | methods.MethodsCommand
 )
 UseCommands = predict.PredictCommand | export.ExportCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
@@ -92,7 +96,7 @@ def _unraisable(hook: Callable[[Any], object], what: Any) -> None:
 
 
 def _main(arguments: list[str]) -> int:
-    debug = "--debug" in arguments
+    debug, speaks = "--debug" in arguments, os.environ.get("RANK", "0") == "0"
     try:
         startup.finished()
         if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
@@ -102,8 +106,17 @@ def _main(arguments: list[str]) -> int:
             print(f"ictrl {ictrl.__version__}")
             return 0
         with log_told():
-            parse(arguments).execute()
+            command = _parsed(arguments)
+            sharing = isinstance(command, run.RunCommand | run.ResumeCommand)
+            if (others := launched()) is not None and not sharing:
+                raise InputError(
+                    "Expected one process for this command, since only `run` and `resume` can be shared, but torchrun "
+                    f"began {others.size}: leave torchrun out."
+                )
+            command.execute()
         return 0
+    except ToldElsewhere as told:
+        return told.code
     except KeyboardInterrupt as stopped:
         tell(str(stopped) or "Stopped.")
         return INTERRUPTED
@@ -113,7 +126,8 @@ def _main(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        tell(f"error: {_line(error)}")
+        if speaks or not isinstance(error, UserError):  # a mistake in what was typed is told once
+            tell(f"error: {_line(error)}")
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
 
 
@@ -121,7 +135,7 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         before = " What was written before is good." if error.errno in DISK else ""
         return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
-    if isinstance(error, UserError | NonFiniteError | RunsFailedError | OSError):
+    if isinstance(error, UserError | NonFiniteError | ProcessesError | RunsFailedError | OSError):
         return str(error)
     if isinstance(error, RecursionError):
         return "Expected settings and files of an ordinary depth but got some that are nested too deeply."
@@ -133,6 +147,14 @@ def _line(error: Exception) -> str:
         return f"Expected matrices that can be decomposed but got one that can not ({reason})."
     reason = " ".join([f"{type(error).__name__}:", *str(error).split()])
     return f"Expected the command to succeed but got {reason} (the same command with --debug shows where)"
+
+
+def _parsed(arguments: list[str]) -> Command:
+    """The command that was typed; of several processes only the first one says what is wrong with it."""
+    if (together := launched()) is None or together.rank == 0:
+        return parse(arguments)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        return parse(arguments)
 
 
 def parse(arguments: list[str]) -> Command:
@@ -209,7 +231,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("export", export.ExportCommand, export.EXPORT_HELP),
         subcommand("report", report.ReportCommand, report.REPORT_HELP),
         subcommand("data", reduce(or_, data_commands), data.DATA_HELP),
-        subcommand("recipes", run.RecipesCommand, run.RECIPES_HELP),
+        subcommand("recipes", recipes.RecipesCommand, recipes.RECIPES_HELP),
         subcommand("methods", methods.MethodsCommand, methods.METHODS_HELP),
         subcommand("migrate", migrate.MigrateCommand, migrate.MIGRATE_HELP),
     ]

@@ -1,4 +1,4 @@
-"""`ictrl run`, `resume`, `evaluate` and `recipes`."""
+"""`ictrl run`, `resume` and `evaluate`."""
 
 import json
 import re
@@ -13,14 +13,16 @@ from rich.table import Table
 
 from ictrl.cli.options import Flag, KeepPictures, OptionalPath, OtherDevice, Root, Run
 from ictrl.cli.output import class_list, open_console, print_results
-from ictrl.cli.watch import Warnings, Watch, stop_requests
+from ictrl.cli.watch import Warnings, stop_requests, watching
 from ictrl.config import ICTRLConfig, MethodConfig, Recipe, RunConfig, StreamConfig
 from ictrl.experiment import run as experiment
-from ictrl.experiment.results import PROTOCOLS
 from ictrl.experiment.run import Finished, Stopped
+from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import make_folder, write_atomically
 from ictrl.methods.capabilities import Draws
-from ictrl.recipes.reader import load_recipe, reached, recipe_names
+from ictrl.parallel.agreement import from_first
+from ictrl.parallel.joining import joined, launched
+from ictrl.parallel.sharing import is_first
 
 DEFAULT_RECIPE = "letters"
 TAKES_A_NAME = ("--out", "--name", "--description", "--stream.root")
@@ -54,11 +56,6 @@ Without options this reproduces the last row of the run's table; --device and --
 
 Example:
   ictrl evaluate runs/longer
-"""
-RECIPES_HELP = """List the recipes, with their methods and the accuracy that they reached.
-
-Example:
-  ictrl recipes
 """
 
 
@@ -101,11 +98,15 @@ class RunCommand(Generic[Method]):
         recipe = Recipe(self.name, self.description, self.method, self.stream, self.settings)
         out = self.out or Path("runs") / f"{folder_name(recipe.name)}-{time.strftime('%Y%m%d-%H%M%S')}"
         console = open_console()
-        with stop_requests() as stop, Watch(console, out, self.tensorboard) as watch:
-            try:
-                finished = experiment.run(recipe, out, listener=watch, stop=stop, profile=self.profile)
-            except KeyboardInterrupt:
-                raise Stopped(stopped_line(out)) from None
+        with joined(recipe.run.device, recipe.run.wait_minutes, lambda: go_on_line(out)):
+            out = from_first(out)  # named by one clock
+            with stop_requests() as stop, watching(console, out, self.tensorboard) as watch:
+                try:
+                    finished = experiment.run(recipe, out, listener=watch, stop=stop, profile=self.profile)
+                except KeyboardInterrupt:
+                    raise Stopped(stopped_line(out)) from None
+            if not is_first():
+                return
         finish(console, finished, out)
         if self.profile:
             print_profile(console, json.loads((out / "profile.json").read_text(encoding="utf-8")))
@@ -124,18 +125,22 @@ class ResumeCommand:
 
     def execute(self) -> None:
         console = open_console()
-        with stop_requests() as stop, Watch(console, self.run, self.tensorboard) as watch:
-            try:
-                finished = experiment.resume(
-                    self.run,
-                    listener=watch,
-                    stop=stop,
-                    device=self.device,
-                    root=self.root,
-                    keep_pictures=self.keep_pictures,
-                )
-            except KeyboardInterrupt:
-                raise Stopped(stopped_line(self.run)) from None
+        settings = RunFolder.existing(self.run).recipe().run
+        with joined(self.device or settings.device, settings.wait_minutes, lambda: go_on_line(self.run)):
+            with stop_requests() as stop, watching(console, self.run, self.tensorboard) as watch:
+                try:
+                    finished = experiment.resume(
+                        self.run,
+                        listener=watch,
+                        stop=stop,
+                        device=self.device,
+                        root=self.root,
+                        keep_pictures=self.keep_pictures,
+                    )
+                except KeyboardInterrupt:
+                    raise Stopped(stopped_line(self.run)) from None
+            if not is_first():
+                return
         finish(console, finished, self.run)
 
 
@@ -164,28 +169,6 @@ class EvaluateCommand:
         console.print(table)
 
 
-@dataclass(frozen=True)
-class RecipesCommand:
-    """The list of recipes."""
-
-    def execute(self) -> None:
-        table = Table("recipe", "method", "what it shows", box=None, pad_edge=False)
-        for protocol in PROTOCOLS:
-            table.add_column(protocol, justify="right")
-        measured = reached()
-        for name in recipe_names():
-            recipe, scores = load_recipe(name), measured.get(name, {})
-            found = (f"{scores[p]['last']:.3f} / {scores[p]['average']:.3f}" if p in scores else "" for p in PROTOCOLS)
-            table.add_row(name, recipe.method.name, recipe.description, *found)
-        console = open_console()
-        console.print(table)
-        console.print(
-            "\nAccuracy after the last task / average over tasks, mean over seeds, where it was measured. memory: from "
-            "what the learner kept alone; reencoded: the paper's protocol, which needs the old images.",
-            soft_wrap=True,
-        )
-
-
 def folder_name(recipe: str) -> str:
     """What a recipe is called, as the name of a folder: no path, no hidden file, nothing that a shell would read.
 
@@ -197,8 +180,21 @@ def folder_name(recipe: str) -> str:
 
 def stopped_line(out: Path) -> str:
     """What to do next with a run that was stopped."""
-    begun = (out / "config.toml").exists()
-    return f"Stopped. Go on with: ictrl resume {out}" if begun else "Stopped before anything was written."
+    return f"Stopped. {go_on_line(out)}" if begun(out) else "Stopped before anything was written."
+
+
+def go_on_line(out: Path) -> str:
+    """How to go on with a run; nothing, if nothing was written."""
+    if not begun(out):
+        return ""
+    if (together := launched()) is not None:
+        return f"Go on with any number of processes: torchrun --nproc-per-node {together.size} -m ictrl resume {out}"
+    return f"Go on with: ictrl resume {out}"
+
+
+def begun(out: Path) -> bool:
+    """Whether there is a run to go on with."""
+    return (out / "config.toml").exists()
 
 
 def finish(console: Console, finished: Finished, out: Path) -> None:

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.findings import of_left_out
 from ictrl.experiment.results import Results
 from ictrl.experiment.run import Listener
+from ictrl.parallel.joining import falling_apart
+from ictrl.parallel.sharing import is_first
 from ictrl.training.loop import EpochReport
 
 
@@ -119,6 +121,11 @@ class Watch(Warnings):
                 self.writer.add_scalar(f"accuracy/{protocol}", found.last, done)
 
 
+def watching(console: Console, out: Path, tensorboard: bool) -> AbstractContextManager[Listener]:
+    """Who watches a run: of several processes only the first one shows anything."""
+    return Watch(console, out, tensorboard) if is_first() else nullcontext(Listener())
+
+
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
     """Ctrl-C (or SIGTERM) asks the run to stop after the current epoch; a second Ctrl-C stops it at once."""
@@ -129,6 +136,8 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        if not is_first() or falling_apart():  # torchrun asks all others too when one of them has failed
+            return
         with suppress(RuntimeError):  # within another print, which does not like it
             tell("Stopping after this epoch; Ctrl-C again stops at once.")
 

@@ -1,11 +1,12 @@
 """Checkpoints of a run: learners after each task, tasks stopped half-way, and the newest that is good."""
 
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ictrl.config import Recipe
+from ictrl.config import CheckpointConfig, Recipe
 from ictrl.errors import InputError, UnreadableError
 from ictrl.files import remove
 from ictrl.methods.base import Learner, create_learner, load_learner
@@ -40,6 +41,21 @@ class Position:
     def class_names(self) -> dict[int, str]:
         """Names by label, as noted beside the learner."""
         return noted(self.notes, "class_names", dict[int, str], {})
+
+
+class Due:
+    """Whether a checkpoint is due."""
+
+    def __init__(self, schedule: CheckpointConfig) -> None:
+        self.schedule = schedule
+        self.last = time.monotonic()
+
+    def after(self, epoch: int) -> bool:
+        epochs, minutes = self.schedule.every_epochs, self.schedule.every_minutes
+        due = bool(epochs and epoch % epochs == 0) or bool(minutes and time.monotonic() - self.last >= 60 * minutes)
+        if due:
+            self.last = time.monotonic()
+        return due
 
 
 def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:

@@ -1,16 +1,17 @@
 """A stream of tasks through a learner, measured after every task, in a folder that can be stopped and resumed."""
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ictrl.config import CheckpointConfig, Recipe
 from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
-from ictrl.experiment.checkpoints import Position, adopt
+from ictrl.experiment.checkpoints import Due, Position, adopt
 from ictrl.experiment.class_facts import after_task, now, read_facts, written
 from ictrl.experiment.evaluation import describe, measure, measure_floor, near
 from ictrl.experiment.measured import Measured
@@ -18,9 +19,12 @@ from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
 from ictrl.experiment.run_data import IN_MEMORY, Stream, about, check_images, fingerprint, moved, run_data, stream_of
 from ictrl.experiment.run_folder import RunFolder
+from ictrl.experiment.together import agreed, check_together, opened, same_position
 from ictrl.files import absolute, write_atomically
 from ictrl.methods.base import Learner, create_learner, load_learner
 from ictrl.methods.storage import LEARNER, read_stored
+from ictrl.parallel.agreement import any_of, as_first, wait_for_all
+from ictrl.parallel.sharing import alone, is_first, sharing
 from ictrl.recipes.tables import beginning
 from ictrl.training.loop import EpochReport
 from ictrl.training.profiler import Profiler
@@ -88,8 +92,9 @@ def run(
             raise InputError(f"Expected the first task of a run that begins alike but {first_task} begins differently.")
         position = Position(load_learner(first_task, recipe.run.device, recipe), 1, stored.notes)
     check_images(position.learner, tasks[position.done :])
-    with RunFolder.create(out, recipe) as folder:
-        if first_task is not None:
+    check_together(position.learner, tasks[position.done :])
+    with opened(RunFolder.create(out, recipe), out) as folder:
+        if first_task is not None and is_first():
             # the log first: with the learner alone, a run that is killed in between would never have these lines
             if (metrics := first_task.with_name("metrics.jsonl")).exists():
                 write_atomically(folder.metrics, metrics.read_bytes())
@@ -118,13 +123,14 @@ def resume(
     Data that has moved is read from `root`. Tasks that were given in memory, and a learner with networks of your own,
     must be given again. `keep_pictures` takes the place of the recipe's from now on; what was kept before goes.
     """
-    with RunFolder.reopen(Path(out)) as folder:
+    with opened(RunFolder.reopen(Path(out)), Path(out)) as folder:
         if keep_pictures is not None:
             folder.keep_pictures(keep_pictures)
         recipe = moved(folder.recipe(), root)
-        position = folder.position(device, learner)
+        position = same_position(folder.position(device, learner), folder.path)
         dataset, tasks = stream or stream_of(recipe, folder.path)
         check_images(position.learner, tasks[position.done :])
+        check_together(position.learner, tasks[position.done :])
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)
 
 
@@ -151,6 +157,7 @@ def _measured(position: Position) -> Measured:
     return Measured.from_notes(noted(position.notes, "measured", dict[str, Any], {}), position.done)
 
 
+@sharing()
 def _go_on(
     folder: RunFolder,
     recipe: Recipe,
@@ -162,13 +169,14 @@ def _go_on(
     profile: bool = False,
 ) -> Finished:
     begun = {} if position.done or position.epoch else {"begun": now()}
-    folder.check_data(fingerprint(tasks), {**begun, **about(dataset)})
+    folder.check_data(agreed(fingerprint(tasks)), {**begun, **about(dataset)})
     folder.go_on(position)
     learner, resumed = position.learner, position.stopped
     tasks = near(tasks, learner.device)
-    listener.on_begin(position, dataset, tasks)
-    sheets = folder.sheets
-    sheets.begin(learner, tasks, position.done)
+    with alone():
+        listener.on_begin(position, dataset, tasks)
+        sheets = folder.sheets
+        sheets.begin(learner, tasks, position.done)
     if position.done:
         measured = _measured(position)
         results = describe(recipe, learner, measured, dataset, tasks)
@@ -179,7 +187,8 @@ def _go_on(
     laps: list[dict[str, float]] = []
     facts = read_facts(position.notes, learner.labels)
     for t in range(position.done, len(tasks)):
-        listener.on_task(t, len(tasks), tasks[t])
+        with alone():
+            listener.on_task(t, len(tasks), tasks[t])
         profiler = Profiler(learner.device) if profile else None
         with measured.timed("learn"):
             _learn(folder, learner, tasks[t], t, recipe.run.checkpoint, listener, stop, resumed, profiler)
@@ -188,7 +197,8 @@ def _go_on(
             measure(learner, tasks[: t + 1], measured)
             if t + 1 == len(tasks):
                 measure_calibration(learner, tasks, measured)
-            sheets.write_reconstructions(learner, tasks[: t + 1])
+            with alone():
+                sheets.write_reconstructions(learner, tasks[: t + 1])
         if t == 0:
             measure_floor(learner, tasks, measured, "frozen")
         results = describe(recipe, learner, measured, dataset, tasks)
@@ -200,8 +210,9 @@ def _go_on(
         if profiler is not None:
             laps.append(profiler.seconds)
             folder.write_profile({"seconds": results.seconds, "tasks": laps})
-        listener.on_measured(results)
-        if stop() and t + 1 < len(tasks):
+        with alone():
+            listener.on_measured(results)
+        if any_of(stop()) and t + 1 < len(tasks):
             raise Stopped
     return Finished(results, learner)
 
@@ -218,32 +229,20 @@ def _learn(
     profiler: Profiler | None,
 ) -> None:
     """One task, with a line in the log and now and then a checkpoint after an epoch."""
-    due = _Due(checkpoint)
+    due = Due(checkpoint)
     with folder.log() as log:
 
         def after_epoch(report: EpochReport) -> None:
             log.add(json.dumps({"task": t + 1, "epoch": report.epoch, **report.terms}))
-            listener.on_epoch(t, report)
-            stopping = stop()
+            with alone():
+                listener.on_epoch(t, report)
+            stopping = any_of(stop())
             if stopping or due.after(report.epoch):
                 log.flush()
                 folder.save_task(learner, t, report)
             if stopping:
+                wait_for_all()  # until it is written
                 raise Stopped
 
         learner.learn(task.images, task.labels, after_epoch, resume=resumed, profiler=profiler)
-
-
-class _Due:
-    """Whether a checkpoint is due."""
-
-    def __init__(self, schedule: CheckpointConfig) -> None:
-        self.schedule = schedule
-        self.last = time.monotonic()
-
-    def after(self, epoch: int) -> bool:
-        epochs, minutes = self.schedule.every_epochs, self.schedule.every_minutes
-        due = bool(epochs and epoch % epochs == 0) or bool(minutes and time.monotonic() - self.last >= 60 * minutes)
-        if due:
-            self.last = time.monotonic()
-        return due
+        as_first(kept for kept in learner.kept_tensors().values() if kept.dtype != torch.uint8)

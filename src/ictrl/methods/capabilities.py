@@ -6,7 +6,8 @@ without where a method lacks them; no one asks which method it is.
 
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier
@@ -14,6 +15,7 @@ from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.inputs import Images
 from ictrl.shapes import Float, UInt8
+from ictrl.theory.objectives import closed_loop
 from ictrl.theory.statistics import Moments
 
 
@@ -127,3 +129,35 @@ def ask(learner: object, capability: type[Capability], purpose: str) -> Capabili
     name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
     able = sorted(other for other, kind in LEARNERS.items() if issubclass(kind, capability))
     raise InputError(f"Expected a method that can {purpose} ({', '.join(able)}) but {name} cannot.")
+
+
+def check_shares(learner: Learner[Any]) -> None:
+    """Refuse a learner that several processes, each with a share of every batch, could not teach as one does.
+
+    A method says so itself: all that its losses are made of must add up over processes, and what it keeps too. Networks
+    of one's own know nothing of other processes, which matters where they have BatchNorm.
+    """
+    if not learner.shares_batches:
+        able = ", ".join(sorted(name for name, kind in LEARNERS.items() if kind.shares_batches))
+        raise InputError(
+            f"Expected a method that several processes can learn together ({able}) but got "
+            f"{learner.recipe.method.name}: run it in one process, without torchrun."
+        )
+    if any(_has_batchnorm(network) for network in learner._state.networks.values() if not _ours(network)):
+        raise InputError(
+            "Expected networks without BatchNorm, whose statistics would be those of one process's images, but got "
+            "some of your own with it: normalise otherwise, such as by nn.GroupNorm, or learn in one process."
+        )
+    if vars(learner).get("_objective", closed_loop) is not closed_loop:
+        raise InputError(
+            "Expected the objective of ictrl, whose terms add up over processes, but got one of your own: learn in one "
+            "process."
+        )
+
+
+def _ours(network: nn.Module) -> bool:
+    return type(network).__module__.startswith("ictrl.")
+
+
+def _has_batchnorm(network: nn.Module) -> bool:
+    return any(isinstance(module, _BatchNorm) for module in network.modules())

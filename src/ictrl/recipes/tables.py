@@ -15,7 +15,10 @@ from ictrl.recipes.legacy import RECIPES, flat
 
 T = TypeVar("T")
 
-DECIDES_NOTHING = ("name", "description", "run.keep_pictures", "run.checkpoint.", "stream.root", "stream.cache")
+DECIDES_NOTHING = (
+    *("name", "description", "stream.root", "stream.cache"),
+    *("run.keep_pictures", "run.wait_minutes", "run.checkpoint."),
+)
 """How settings begin that change no result."""
 
 
