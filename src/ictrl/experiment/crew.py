@@ -19,8 +19,12 @@ from ictrl.recipes.tables import beginning
 GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
 
 
+class RunEndedError(Exception):
+    """A run that came to its end too soon somewhere else, and why, in a line."""
+
+
 class Crew(Protocol):
-    """To be used in a `with` block: whatever ends it early asks all runs to stop after their epoch, and waits for it."""
+    """For a `with` block: whatever ends it early asks all runs to stop after their epoch, and waits until they have."""
 
     @property
     def room(self) -> int:

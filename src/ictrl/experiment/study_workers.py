@@ -12,7 +12,7 @@ from typing import Any
 
 from ictrl.errors import ConfigError, InputError, NonFiniteError, RunsFailedError, UserError
 from ictrl.experiment import first_tasks
-from ictrl.experiment.crew import Crew, Processes, do, do_several
+from ictrl.experiment.crew import Crew, Processes, RunEndedError, do, do_several
 from ictrl.experiment.run import Listener
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
@@ -107,7 +107,7 @@ def told(error: Exception) -> str:
     """An error in one line; of one that nobody foresaw also what it is."""
     if isinstance(error, BrokenProcessPool):
         return f"{KILLED}."
-    foreseen = isinstance(error, UserError | NonFiniteError)
+    foreseen = isinstance(error, UserError | NonFiniteError | RunEndedError)
     line = " ".join(str(error).split())
     return line if foreseen else f"{type(error).__name__}: {line}"
 
