@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ictrl.errors import InputError
-from ictrl.experiment.scratch import scratch_folder
+from ictrl.experiment.scratch import remove_abandoned, scratch_folder
 
 INSTALL = "pip install 'ictrl[ray]'"
 PATIENCE = 5  # seconds for a cluster's address to answer
@@ -76,6 +76,7 @@ def connected(address: str | None, cpus: float, gpus: float | None, devices: set
         finally:
             with _less_said():
                 ray.shutdown()
+            remove_abandoned()  # of seats that were killed
 
 
 def _check(cpus: float, gpus: float | None, devices: set[str]) -> None:
@@ -177,9 +178,9 @@ def _fitting(node: dict[str, float], cpus: float, gpus: float) -> int:
 def _quiet() -> None:
     """What a worker's death means is said once, by us."""
     with suppress(Exception):  # of Ray's insides, which may have moved: then it says more, and nothing else changes
-        from ray._private.ray_logging import global_worker_stdstream_dispatcher as dispatcher
+        from ray._private import worker
 
-        dispatcher.remove_handler("ray_print_logs")
+        vars(worker)["_worker_logs_enabled"] = False
 
 
 @contextmanager

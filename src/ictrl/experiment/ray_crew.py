@@ -81,6 +81,7 @@ class RayCrew:
 
     def ended(self, seconds: float) -> Collection[Future[Any]]:
         early, self.ended_early = self.ended_early, []
+        self._free(self.idle)  # nobody wanted them: others may
         if self.going:
             refs = [going.done for going in self.going]
             done = set(self.ray.wait(refs, num_returns=1, timeout=0 if early else seconds)[0])
@@ -133,13 +134,27 @@ class RayCrew:
 
     def _over(self, going: _Going, outcome: Any) -> None:
         unpack(self.out, outcome.last)
-        self.idle.append(going.seat)
+        self._pass_on(going.seat)
         if outcome.stopped:
             going.future.set_exception(RunEndedError("it was stopped."))
         elif outcome.error is not None:
             going.future.set_exception(outcome.error)
         else:
             going.future.set_result(None)
+
+    def _pass_on(self, seat: Any) -> None:
+        """A seat that is free goes to a run that still waits for one of its own, which it would wait for in vain."""
+        self.idle.append(seat)
+        waits = next((going for going in self.going if not going.begun and not going.future.done()), None)
+        if waits is not None and waits.seat is not seat and not self.stopping:
+            self._free([waits.seat])
+            self._seat(waits)
+
+    def _free(self, seats: list[Any]) -> None:
+        for seat in seats:
+            with suppress(Exception):
+                self.ray.kill(seat)
+        seats.clear()
 
     def _died(self, going: _Going, error: Exception) -> None:
         """Once more on another seat, unless that has led nowhere before."""
@@ -192,9 +207,7 @@ class RayCrew:
         finally:
             for going in self.going:
                 going.held.close()
-            for seat in (*self.idle, *(going.seat for going in self.going)):
-                with suppress(Exception):
-                    self.ray.kill(seat)
+            self._free([*self.idle, *(going.seat for going in self.going)])
 
     def _stop(self) -> None:
         """Every run that has begun stops after its epoch, and is fetched; the others are not begun."""
