@@ -1,6 +1,6 @@
 """Options of commands that put runs on a Ray cluster, and the crew that they ask for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ from rich.console import Console
 from ictrl.cli.terminal import tell
 from ictrl.errors import InputError
 from ictrl.experiment.crew import Crew
-from ictrl.experiment.study import Planned
 
 On = Annotated[
     Literal["ray"] | None,
@@ -61,8 +60,8 @@ class Asked:
 
 
 @contextmanager
-def crew_on(console: Console, asked: Asked, planned: Sequence[Planned], out: Path) -> Iterator[Crew | None]:
-    """Who carries out the runs if a cluster is asked for, and there is something to do; otherwise None."""
+def crew_on(console: Console, asked: Asked, devices: set[str], out: Path) -> Iterator[Crew | None]:
+    """Who carries out runs on these devices if a cluster is asked for; None if it is not, or there are no runs."""
     if asked.on is None:
         if named := [name for name in ("address", "cpus", "gpus") if getattr(asked, name) is not None]:
             raise InputError(f"Expected --{named[0]} together with --on ray but got it alone: it is of a Ray cluster.")
@@ -76,11 +75,10 @@ def crew_on(console: Console, asked: Asked, planned: Sequence[Planned], out: Pat
     from ictrl.experiment.ray_cluster import connected, ray_module
     from ictrl.experiment.ray_crew import RayCrew
 
-    if all(item.finished for item in planned):
+    if not devices:
         ray_module()
         yield None
         return
-    devices = {item.recipe.run.device for item in planned}
     with connected(asked.address, 1.0 if asked.cpus is None else asked.cpus, asked.gpus, devices) as cluster:
         console.print(cluster.described(), soft_wrap=True)
         yield RayCrew(cluster, out, lambda line: tell(f"warning: {line}"))

@@ -117,5 +117,6 @@ class StudyCommand:
 
         own = None if part is None else part_of(planned, *part)
         asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
-        with crew_on(console, asked, planned, out) as crew:
+        devices = {item.recipe.run.device for item in planned if not item.finished}
+        with crew_on(console, asked, devices, out) as crew:
             do_all(console, study, planned, out, self.jobs, only=own, crew=crew, finished=written, shown=written)

@@ -35,7 +35,8 @@ class _Going:
 
     item: Planned
     shared: Path | None
-    future: Future[None]
+    one_task: bool
+    future: Future[Any]
     held: ExitStack
     """its folder's lock, for as long as it is going"""
     seat: Any = None
@@ -63,9 +64,9 @@ class RayCrew:
     def room(self) -> int:
         return max(0, self.cluster.slots + AHEAD - len(self.going))
 
-    def begin(self, item: Planned, shared: Path | None) -> Future[None]:
-        future: Future[None] = Future()
-        going = _Going(item, shared, future, ExitStack())
+    def begin(self, item: Planned, shared: Path | None, one_task: bool = False) -> Future[Any]:
+        future: Future[Any] = Future()
+        going = _Going(item, shared, one_task, future, ExitStack())
         try:
             make_folder(item.folder)
             going.held.enter_context(RunFolder(item.folder).locked())
@@ -101,7 +102,7 @@ class RayCrew:
         if going.shared is not None and not folder.whole and going.shared.exists():
             first_task = pack(self.out, [going.shared.parent])
         going.seat, going.begun, going.news = self.idle.pop() if self.idle else self._new_seat(), False, None
-        what = pack_run(going.item, self.out, going.shared)
+        what = pack_run(going.item, self.out, going.shared, going.one_task)
         going.done = going.seat.run.remote(what, VERSIONS, folder, first_task)
 
     def _new_seat(self) -> Any:

@@ -51,7 +51,7 @@ class Seat:
             return Outcome(InputError("Expected {} on every machine of the cluster but one has {}.".format(*both)))
         torch.set_num_threads(self.threads)  # of this thread, which is another for each run
         self.stop.clear()
-        item, out, shared = pickle.loads(packed)
+        item, out, shared, one_task = pickle.loads(packed)
         error, stopped = None, False
         with scratch_folder() as work:
             there = Parcel({**first_task.whole, **folder.whole})
@@ -59,7 +59,7 @@ class Seat:
             self.sender = Sender(work, there)
             try:
                 here = replace(item, folder=work / item.folder.name)
-                do(here, work / shared if shared else None, stop=self.stop.is_set)
+                do(here, work / shared if shared else None, stop=self.stop.is_set, one_task=one_task)
             except KeyboardInterrupt:
                 stopped = True
             except Exception as failure:
@@ -78,9 +78,9 @@ class Seat:
         self.stop.set()
 
 
-def pack_run(item: Planned, out: Path, shared: Path | None) -> bytes:
+def pack_run(item: Planned, out: Path, shared: Path | None, one_task: bool) -> bytes:
     """Which run a seat is to do: read only where the same version of ictrl is."""
-    return pickle.dumps((item, str(out), str(shared.relative_to(out)) if shared else None))
+    return pickle.dumps((item, str(out), str(shared.relative_to(out)) if shared else None, one_task))
 
 
 def _told_from_here(error: Exception, work: Path, out: str) -> Exception:
