@@ -76,7 +76,7 @@ def test_a_study_whose_runs_fail_by_nobodys_mistake_is_a_failure(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "methods.toml").write_text(STUDY)
-    monkeypatch.setattr("ictrl.experiment.study_workers.run", fails)
+    monkeypatch.setattr("ictrl.experiment.crew.run", fails)
     assert call("study", "methods.toml", "--only", "joint") == code
     said = capsys.readouterr().err
     assert said.startswith("error: Expected every run to come to its end but 1 of 1 did not. joint-seed0: ")

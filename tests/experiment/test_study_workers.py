@@ -109,7 +109,7 @@ def test_an_error_that_nobody_foresaw_holds_up_no_other_either(
             raise RuntimeError("out of\nmemory")
         return run(recipe, out, **more)
 
-    monkeypatch.setattr("ictrl.experiment.study_workers.run", breaks)
+    monkeypatch.setattr("ictrl.experiment.crew.run", breaks)
     planned = plan(study, tmp_path / "out", seeds=[0])
     with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: out of memory"):
         carry_out(study, planned, tmp_path / "out")
@@ -296,7 +296,7 @@ def test_a_method_that_leaves_does_not_end_the_study(
             sys.exit(3)
         return run(recipe, out, **more)
 
-    monkeypatch.setattr("ictrl.experiment.study_workers.run", leaves)
+    monkeypatch.setattr("ictrl.experiment.crew.run", leaves)
     planned = plan(study, tmp_path / "out", seeds=[0])
     with pytest.raises(RunsFailedError, match=r"1 of 2 did not\. lambda-3-seed0: RuntimeError: SystemExit 3"):
         carry_out(study, planned, tmp_path / "out")

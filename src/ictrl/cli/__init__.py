@@ -37,6 +37,7 @@ from ictrl.cli import (
     report,
     review,
     run,
+    search,
     serve,
     study,
     teach,
@@ -60,7 +61,9 @@ RunCommands = (
 )
 UseCommands = predict.PredictCommand | export.ExportCommand | report.ReportCommand | migrate.MigrateCommand
 DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCommand
-LongCommands = review.ReviewCommand | compare.CompareCommand | study.StudyCommand | fidelity.FidelityCommand
+LongCommands = (
+    review.ReviewCommand | compare.CompareCommand | study.StudyCommand | search.SearchCommand | fidelity.FidelityCommand
+)
 TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand | serve.ServeCommand
 Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCommands | DataCommands
 
@@ -217,6 +220,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
             "compare", compare.CompareCommand, compare.COMPARE_HELP, default=compare.CompareCommand.of(arguments)
         ),
         subcommand("study", study.StudyCommand, study.STUDY_HELP),
+        subcommand("search", search.SearchCommand, search.SEARCH_HELP),
         subcommand("predict", predict.PredictCommand, predict.PREDICT_HELP),
         subcommand("teach", teach.TeachCommand, teach.TEACH_HELP),
         subcommand("classes", classes.ClassesCommand, classes.CLASSES_HELP),

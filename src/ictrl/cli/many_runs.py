@@ -13,6 +13,7 @@ from ictrl.cli.output import counted, last_accuracies
 from ictrl.cli.terminal import tell
 from ictrl.cli.watch import Watch, bars_on, stop_requests
 from ictrl.errors import InputError, RunsFailedError
+from ictrl.experiment.crew import Crew
 from ictrl.experiment.run import Stopped
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
@@ -41,6 +42,7 @@ def do_all(
     jobs: int,
     *,
     only: Sequence[Planned] | None = None,
+    crew: Crew | None = None,
     finished: Callable[[], None] = lambda: None,
     shown: Callable[[], None] = lambda: None,
 ) -> None:
@@ -85,6 +87,7 @@ def do_all(
                     out,
                     only=only,
                     jobs=jobs,
+                    crew=crew,
                     listener=bars.of_run,
                     finished=done,
                     failed=lambda item, error: ended(item, f"failed ({told(error).rstrip('.')})"),

@@ -8,8 +8,10 @@ import tyro
 from rich.table import Table
 
 from ictrl.cli.many_runs import Jobs, check_jobs, do_all
+from ictrl.cli.on_ray import Address, Asked, Cpus, Gpus, On, crew_on
 from ictrl.cli.options import KeepPictures, OptionalPath, OtherDevice
 from ictrl.cli.output import open_console
+from ictrl.errors import InputError
 from ictrl.experiment.study import chosen, load_study, plan, study_names
 from ictrl.experiment.study_parts import part_of, read_part
 from ictrl.experiment.study_table import publish
@@ -78,6 +80,10 @@ class StudyCommand:
     """only the lines whose labels contain one of these"""
     part: Part = None
     jobs: Jobs = 1
+    on: On = None
+    address: Address = None
+    cpus: Cpus = None
+    gpus: Gpus = None
     keep_pictures: KeepPictures = None
     publish: OptionalPath = None
     """folder in which to write the results of every finished run too, one JSON file each, below the study's name"""
@@ -92,6 +98,10 @@ class StudyCommand:
             console.print(listed)
             return
         check_jobs(self.jobs)
+        if self.on is not None and self.part is not None:
+            raise InputError(
+                "Expected --part or --on ray but got both: parts are for machines that know nothing of each other."
+            )
         part = None if self.part is None else read_part(self.part)
         study = chosen(load_study(self.name), self.only)
         out = self.out / study.name
@@ -106,4 +116,7 @@ class StudyCommand:
                 publish(study, planned, self.publish / study.name)
 
         own = None if part is None else part_of(planned, *part)
-        do_all(console, study, planned, out, self.jobs, only=own, finished=written, shown=written)
+        asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
+        devices = {item.recipe.run.device for item in planned if not item.finished}
+        with crew_on(console, asked, devices, out) as crew:
+            do_all(console, study, planned, out, self.jobs, only=own, crew=crew, finished=written, shown=written)

@@ -62,7 +62,7 @@ class RunFolder:
             raise InputError(f"Expected to write the run into {path} but could not: {error.strerror}.") from None
         with folder.locked():
             folder._check_new()  # once more: another process may have made it in the meantime
-            folder._remove_unfinished()
+            folder.remove_unfinished()
             write_atomically(folder.config, config)
             yield folder
 
@@ -80,7 +80,7 @@ class RunFolder:
         """A run that was begun before, locked."""
         folder = cls.existing(path)
         with folder.locked():
-            folder._remove_unfinished()
+            folder.remove_unfinished()
             yield folder
 
     @classmethod
@@ -98,7 +98,8 @@ class RunFolder:
         with alone(self.path / LOCK, self.path):
             yield
 
-    def _remove_unfinished(self) -> None:
+    def remove_unfinished(self) -> None:
+        """What processes that died were writing."""
         for part in WRITTEN_TO:
             remove_unfinished(self.path / part)
 

@@ -126,19 +126,20 @@ def load_study(name: str | Path) -> Study:
     name = str(name)
     table = read_toml(name, STUDIES, "study")
     try:
-        return _study(Path(name), table)
+        return read_study(Path(name), table)
     except ConfigError as error:
         raise ConfigError(f"{error} (in {name})") from None
 
 
-def _study(path: Path, table: dict[str, Any]) -> Study:
-    _only(table, {"description", "seeds", "recipe", "settings", "lines"}, "the study")
+def read_study(path: Path, table: dict[str, Any]) -> Study:
+    """A study from what its TOML file holds."""
+    only_known(table, {"description", "seeds", "recipe", "settings", "lines"}, "the study")
     entries = table.get("lines")
     if not isinstance(entries, list) or not entries:
         raise ConfigError("Expected at least one [[lines]].")
     lines = []
     for entry in chain.from_iterable(map(filled_in, entries)):
-        _only(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
+        only_known(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
         label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
         if not isinstance(label, str) or not slug(label):
             raise ConfigError(f"Expected every line to have a label but got {label!r}.")
@@ -147,7 +148,7 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
         base = str(entry.get("recipe", table.get("recipe", "")))
         if base not in recipe_names() and Path(base).suffix == ".toml":
             base = str(path.parent / base)
-        _only(entry.get("paper", {}), {"last", "average"}, "paper")
+        only_known(entry.get("paper", {}), {"last", "average"}, "paper")
         recipe = load_recipe(base)
         for settings in (table.get("settings", {}), entry.get("settings", {})):
             if not isinstance(settings, dict):
@@ -168,7 +169,8 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
     return Study(path.stem, str(table.get("description", "")), tuple(lines))
 
 
-def _only(table: object, known: set[str], where: str) -> None:
+def only_known(table: object, known: set[str], where: str) -> None:
+    """Refuse what is no table, or has another entry."""
     if not isinstance(table, dict):
         raise ConfigError(f"Expected {where} to be a table but got {table!r}.")
     unknown = sorted(set(table) - known)

@@ -5,23 +5,21 @@ time that cannot be read.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 from ictrl.errors import ConfigError, InputError, NonFiniteError, RunsFailedError, UserError
 from ictrl.experiment import first_tasks
-from ictrl.experiment.run import Listener, resume, run
+from ictrl.experiment.crew import Crew, Processes, RunEndedError, do, do_several
+from ictrl.experiment.run import Listener
 from ictrl.experiment.study import Planned, Study
 from ictrl.experiment.study_table import results_of, table
-from ictrl.experiment.workers import Workers, shall_stop
 from ictrl.files import make_folder, remove_unfinished, write_atomically
 from ictrl.recipes.reader import read_resolved
 from ictrl.recipes.tables import beginning, differences
 
-GLANCE = 0.5  # seconds between looks at whether to stop, and at whose first task is done
 TABLE = "table.md"
 KILLED = "its process was killed, perhaps because memory ran out"
 
@@ -33,6 +31,7 @@ def carry_out(
     *,
     only: Sequence[Planned] | None = None,
     jobs: int = 1,
+    crew: Crew | None = None,
     listener: Callable[[Planned], Listener] = lambda item: Listener(),
     finished: Callable[[Planned], None] = lambda item: None,
     failed: Callable[[Planned, Exception], None] = lambda item, error: None,
@@ -40,7 +39,7 @@ def carry_out(
     stop: Callable[[], bool] = lambda: False,
     said: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Do the runs that are still to be done, `jobs` at once, and write the table after each.
+    """Do the runs that are still to be done, `jobs` at once or by a crew of one's own, and write the table after each.
 
     With `only` no others are done here, perhaps because other processes do them in the same folder; the table has all.
     One after another they are watched by listeners; several at once by `glance`, which is called now and then. A run
@@ -88,11 +87,11 @@ def carry_out(
         except Exception as error:  # its results are good, but not everywhere where they should be
             unwritten[item.folder.name] = error
 
-    if jobs == 1:
+    if crew is None and jobs == 1:
         for item in todo:
-            ended(item, lambda: _do(item, shared.get(beginning(item.recipe)), listener(item), stop))  # noqa: B023
+            ended(item, lambda: do(item, shared.get(beginning(item.recipe)), listener(item), stop))  # noqa: B023
     else:
-        _do_several(todo, shared, jobs, ended, glance, stop)
+        do_several(todo, shared, crew or Processes(jobs), ended, glance, stop)
     if not todo or TABLE in unwritten:
         tabled()
     if errors := [*failures.values(), *unwritten.values()]:
@@ -108,7 +107,7 @@ def told(error: Exception) -> str:
     """An error in one line; of one that nobody foresaw also what it is."""
     if isinstance(error, BrokenProcessPool):
         return f"{KILLED}."
-    foreseen = isinstance(error, UserError | NonFiniteError)
+    foreseen = isinstance(error, UserError | NonFiniteError | RunEndedError)
     line = " ".join(str(error).split())
     return line if foreseen else f"{type(error).__name__}: {line}"
 
@@ -126,62 +125,3 @@ def check_planned(planned: list[Planned]) -> None:
                 f"Expected {item.folder} to be a run of this study but it was begun with another recipe "
                 f"({'; '.join(changed)}): remove it, or choose another --out."
             )
-
-
-def _do(
-    item: Planned,
-    shared: Path | None,
-    listener: Listener | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> None:
-    listener = first_tasks.KeepFirst(listener or Listener(), item.folder, shared)
-    try:
-        if (item.folder / "config.toml").exists():
-            given = item.recipe.run
-            resume(item.folder, listener=listener, stop=stop, device=given.device, keep_pictures=given.keep_pictures)
-        elif shared is not None and shared.exists() and not first_tasks.damage(shared):
-            run(item.recipe, item.folder, listener=listener, stop=stop, first_task=shared)
-        else:
-            run(item.recipe, item.folder, listener=listener, stop=stop)
-    except SystemExit as error:  # of a method or a data set of somebody's own: not the end of the study
-        raise RuntimeError(f"SystemExit {error}") from error
-
-
-def _do_several(
-    todo: list[Planned],
-    shared: Mapping[str, Path],
-    jobs: int,
-    ended: Callable[[Planned, Callable[[], Any]], None],
-    glance: Callable[[], None],
-    stop: Callable[[], bool],
-) -> None:
-    """Runs in processes of their own. Of those that begin alike one goes first, the others once its first task is done.
-
-    Whatever ends this early, all runs stop after their epoch and are written down.
-    """
-    waiting, going = list(todo), dict[Future[Any], Planned]()
-    first: dict[str, Planned] = {}
-    for item in todo:
-        first.setdefault(beginning(item.recipe), item)
-
-    def ready(item: Planned) -> bool:
-        text = beginning(item.recipe)
-        leader = first[text]
-        return (
-            leader is item or text not in shared or shared[text].exists() or leader not in (*waiting, *going.values())
-        )
-
-    with Workers(jobs) as workers:
-        while waiting or going:
-            for item in [item for item in waiting if ready(item)][: jobs - len(going)]:
-                waiting.remove(item)
-                going[workers.begin(_do_in_process, item, shared.get(beginning(item.recipe)))] = item
-            for future in workers.ended(GLANCE):
-                ended(going.pop(future), future.result)
-            glance()
-            if stop():
-                raise KeyboardInterrupt
-
-
-def _do_in_process(item: Planned, shared: Path | None) -> None:
-    _do(item, shared, stop=shall_stop)
