@@ -33,6 +33,7 @@ ADVERSARIAL = {
     "drawing": {"epochs": 3, "batch": 20, "learning_rate": 1e-3},
     "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3},
 }
+AUTOENCODER = {**SGD, "coding": {"epochs": 3, "batch": 10, "learning_rate": 3e-3}, "vectors": 30}
 REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
 
 # what a method needs besides the settings that it shares with i-CTRL
@@ -66,6 +67,8 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "joint_dcgan": {**ADVERSARIAL, "adversary": {"critic_steps": 1}},
     "dgr": ADVERSARIAL,
     "mergan": ADVERSARIAL,
+    "eec": AUTOENCODER,
+    "eecs": AUTOENCODER,
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "wide-ictrl": {

@@ -29,10 +29,10 @@ from ictrl.methods.base import LEARNERS
 from ictrl.methods.storage import LEARNER, read_stored
 
 TRAIN_ONCE = {"frozen", "wide", "slda", "fecam", "analytic"}  # and only remember after their first task
-EPOCHS = {("wide-ictrl", 0): 6}  # its first task has two stages of three epochs
-EPOCHS |= {
-    (method, task): 6 for method in ("joint_dcgan", "dgr", "mergan") for task in (0, 1)
-}  # all others have one stage
+SEVERAL_STAGES = {"joint_dcgan": 6, "dgr": 6, "mergan": 6, "eec": 9, "eecs": 6}
+"""epochs of methods whose tasks have several stages of three epochs"""
+EPOCHS = {("wide-ictrl", 0): 6}  # its first task alone; all others have one stage
+EPOCHS |= {(method, task): epochs for method, epochs in SEVERAL_STAGES.items() for task in (0, 1)}
 # (method, task) with epochs in it
 PLAYED = [(method, task) for method in METHODS for task in (0, 1) if not (task and method in TRAIN_ONCE)]
 
