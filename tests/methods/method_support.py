@@ -69,6 +69,7 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "mergan": ADVERSARIAL,
     "eec": AUTOENCODER,
     "eecs": AUTOENCODER,
+    "redunet": {"layers": 3, "components": 3},
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "wide-ictrl": {
