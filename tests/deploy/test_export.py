@@ -32,6 +32,7 @@ FAMILIES = [
     "frozen",
     "icarl",
     "ictrl",
+    "redunet",
     "slda",
     "wide",
     "wide-ictrl",

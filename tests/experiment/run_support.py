@@ -37,7 +37,7 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
     recipe = recipe_with(load_recipe("ictrl-digits"), QUICK)
     if kind != "ictrl":
         own: dict[str, Any] = {"anti_collapse": 0.0} if kind == "adagauss" else {}  # which wants larger batches
-        own |= {"stage": STAGE} if "stage" in METHODS[kind].__dataclass_fields__ else {}
+        own |= {name: STAGE for name in ("stage", "drawing", "coding") if name in METHODS[kind].__dataclass_fields__}
         recipe = recipe_with(recipe, {"method": {"name": kind, **own}})
     if kind in ("wide", "wide-ictrl"):
         recipe = recipe_with(recipe, {"method": {"trunk": STAGE}})

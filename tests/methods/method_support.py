@@ -28,6 +28,12 @@ FIRST = {
     "optimiser": {"weight_decay": 0.0},
     "first": {"learning_rate": 0.05, "augmentation": {"mirror": False, "shifts": 0}},
 }
+ADVERSARIAL = {
+    "adversary": {"critic_steps": 2},
+    "drawing": {"epochs": 3, "batch": 20, "learning_rate": 1e-3},
+    "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3},
+}
+AUTOENCODER = {**SGD, "coding": {"epochs": 3, "batch": 10, "learning_rate": 3e-3}, "vectors": 30}
 REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
 
 # what a method needs besides the settings that it shares with i-CTRL
@@ -58,6 +64,12 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
         "later": {**SGD["stage"], "epochs": 2},
         "balanced": {**SGD["stage"], "epochs": 1},
     },
+    "joint_dcgan": {**ADVERSARIAL, "adversary": {"critic_steps": 1}},
+    "dgr": ADVERSARIAL,
+    "mergan": ADVERSARIAL,
+    "eec": AUTOENCODER,
+    "eecs": AUTOENCODER,
+    "redunet": {"layers": 3, "components": 3},
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},
     "wide-ictrl": {

@@ -29,7 +29,9 @@ def learned(method: str, recorded: bool, **settings: Any) -> dict[str, Tensor]:
 def exactly(method: str) -> dict[str, Any]:
     """Settings by which that method computes in float32, so that rounding does not drive two runs apart."""
     part = recipe_of(method).method
-    return {"precision": "float32"} if hasattr(part, "precision") else {"game": {"precision": "float32"}}
+    if hasattr(part, "precision"):
+        return {"precision": "float32"}
+    return {"game": {"precision": "float32"}} if hasattr(part, "game") else {}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -28,7 +28,7 @@ class Encoder(nn.Module):
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        widths = _widths(image_size, width)
+        widths = layer_widths(image_size, width)
         halves = (Halve(below, above) for below, above in pairwise(widths))
         self.layers = nn.Sequential(FromImage(channels, widths[0]), *halves, ToFeature(widths[-1], feature_dim))
         initialise(self, generator)
@@ -58,7 +58,7 @@ class Decoder(nn.Module):
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        widths = _widths(image_size, width)[::-1]
+        widths = layer_widths(image_size, width)[::-1]
         doubles = (Double(below, above) for below, above in pairwise(widths))
         self.layers = nn.Sequential(FromFeature(feature_dim, widths[0]), *doubles, ToImage(widths[-1], channels))
         initialise(self, generator)
@@ -67,7 +67,7 @@ class Decoder(nn.Module):
         return self.layers(Z)
 
 
-def _widths(image_size: int, width: int) -> list[int]:
+def layer_widths(image_size: int, width: int) -> list[int]:
     """Channels after each halving, from the image down to 4×4."""
     if image_size not in IMAGE_SIZES:
         raise ConfigError(f"Expected image_size to be one of {IMAGE_SIZES} but got {image_size}: resize the images.")
