@@ -368,6 +368,26 @@ def test_a_picture_that_the_disk_did_not_give_is_asked_for_again(
     assert len(files(cache)) == 1
 
 
+def test_what_the_disk_did_not_give_a_stopped_maker_is_asked_for_again(
+    root: Path, cache: Path, decodings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pictures.open_regular
+
+    def failing(path: Path):
+        if path.name == "5.png" or (path.name == "6.png" and path.parent.name == "dog"):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return whole(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pictures, "open_regular", failing)
+        interrupted(root, monkeypatch, flushes=8)
+        interrupted(root, monkeypatch, flushes=2)
+        assert len(decodings) == 50  # it goes on where it was
+    decodings.clear()
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) > 20  # not where it was
+
+
 @pytest.mark.parametrize("suffix", [".safetensors", ".journal", ".pixels"])
 def test_pipes_are_not_waited_for(root: Path, cache: Path, suffix: str) -> None:
     load(root)

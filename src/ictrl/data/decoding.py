@@ -125,16 +125,13 @@ def _position(pixels: Path, journal: Path, pictures: Pictures) -> Position:
             to, again = entry["done"], entry["again"]
             skipped = {int(number): str(reason) for number, reason in entry["skipped"].items()}
             n = to - found.done - len(skipped)
-            if not (
-                line.endswith(b"\n")
-                and found.done <= to <= total
-                and 0 <= n * each <= FLUSHED + picture_source.BLOCK * each
-            ):
+            whole = line.endswith(b"\n") and found.done <= to <= total
+            if not (whole and 0 <= n * each <= FLUSHED + picture_source.BLOCK * each):
                 break
             sums = sums_of(np.frombuffer(file.read(n * each), np.uint8).reshape(n, *pictures.shape))
-            if entry["seal"] != seal(to, skipped, again, sums) or any(
-                is_withheld(pictures, number) for number in again
-            ):
+            if entry["seal"] != seal(to, skipped, again, sums):
+                break
+            if not all(is_withheld(pictures, number) for number in again):
                 break
             found.skipped |= skipped
             found.again += again
