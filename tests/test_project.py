@@ -27,7 +27,7 @@ ABOVE = {
     "limits": ["errors"],
     "typed_json": ["errors", "limits"],
     "config": ["errors"],
-    "kernels": ["errors"],
+    "kernels": ["errors", "parallel"],
     "recipes": ["errors", "limits", "typed_json", "config"],
     "data": GROUND,
     "theory": ["errors", "kernels", "parallel"],

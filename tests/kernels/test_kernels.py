@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from parallel_support import together
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,6 +26,7 @@ from ictrl.kernels import triton_kernels as fast  # noqa: E402
 from ictrl.nets.dcgan import Decoder, Encoder  # noqa: E402
 from ictrl.nets.layers import LEAK, exact_float32  # noqa: E402
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder  # noqa: E402
+from ictrl.parallel.sharing import add_gradients, gathered, mine, total  # noqa: E402
 from ictrl.theory.rates import _rates_and_derivatives  # noqa: E402
 from ictrl.training.augmentation import shown  # noqa: E402
 
@@ -121,6 +123,31 @@ def test_batchnorm_with_its_activation(n: int, features: int, side: int, slope: 
     expected = with_gradients(functional.leaky_relu(plain(H), slope), H, plain.weight, plain.bias)
     agree(found, expected, 2e-5)
     agree(tuple(norm.buffers()), tuple(plain.buffers()))
+
+
+def shared_norms() -> dict[str, Tensor]:
+    """BatchNorm by the kernels, alone and before the image, of which a process has a share of the rows."""
+    H, norm, last = tensor(5, 12, 4, 4), some_norm(12, training=True), some_norm(12, training=True)
+    weight = (0.1 * tensor(12, 3, 4, 4, seed=1)).detach().requires_grad_()
+    with exact_float32():
+        y = fast.leaky_norm(mine(H), norm, LEAK)
+        X = fast.normed_image(y, last, weight)
+    total((X * mine(tensor(5, 3, 8, 8, seed=2))).sum()).backward()
+    parameters = {"H": H, "image": weight, **dict(norm.named_parameters()), "last": last.weight}
+    add_gradients(torch.optim.SGD(parameters.values()))
+    buffers = {f"{i}.{name}": value for i, each in enumerate((norm, last)) for name, value in each.named_buffers()}
+    gradients = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    return {"X": gathered(X.detach(), 5), **gradients, **buffers}
+
+
+@pytest.mark.skipif(GPU, reason="a process that was forked has no GPU")
+def test_norms_of_rows_that_processes_share() -> None:
+    expected = shared_norms()
+    assert len(expected) == 12  # the image, gradients, two sets of statistics
+    for size in (1, 2):
+        for found in together(size, shared_norms):
+            for name, value in expected.items():
+                agree((found[name],), (value,), 1e-4)
 
 
 def test_a_frozen_norm_passes_gradients_on_and_learns_nothing() -> None:

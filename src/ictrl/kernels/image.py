@@ -28,8 +28,8 @@ def image_convolution(x: Tensor, weight: Tensor, slope: float) -> Tensor:
 def normed_image(h: Tensor, norm: torch.nn.BatchNorm2d, weight: Tensor) -> Tensor:
     """tanh(convᵀ(relu(norm(h)))): features h (n, o, s, s) to an image (n, c, 2s, 2s) with weights (o, c, 4, 4)."""
     h = h.contiguous(memory_format=torch.channels_last)
-    mean, var = learn_statistics(h, norm) if norm.training else (norm.running_mean, norm.running_var)
-    return _NormedImage.apply(h, weight, norm.weight, norm.bias, mean, var, norm.eps, norm.training)
+    mean, var, n = learn_statistics(h, norm) if norm.training else (norm.running_mean, norm.running_var, None)
+    return _NormedImage.apply(h, weight, norm.weight, norm.bias, mean, var, n, norm.eps, norm.training)
 
 
 class _ImageConvolution(torch.autograd.Function):
@@ -56,23 +56,23 @@ class _NormedImage(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, h: Tensor, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor,
-        eps: float, trained: bool,
+        n: Tensor | None, eps: float, trained: bool,
     ) -> Tensor:  # fmt: skip
         x, slope = _convolve_back(h, weight, NORM, (scale, shift, mean, var), eps, tanh=True)
-        ctx.save_for_backward(h, weight, scale, shift, mean, var, slope)
+        ctx.save_for_backward(h, weight, scale, shift, mean, var, n, slope)
         ctx.settings = eps, trained
         return x
 
     @staticmethod
     def backward(ctx: Any, dx: Tensor) -> tuple[Tensor | None, ...]:
-        h, weight, scale, shift, mean, var, slope = ctx.saved_tensors
+        h, weight, scale, shift, mean, var, n, slope = ctx.saved_tensors
         eps, trained = ctx.settings
         d_linear = dx * slope
         dw = _weight_gradient(d_linear, h, NORM, (scale, shift, mean, var), eps) if ctx.needs_input_grad[1] else None
         dh = _convolve(d_linear, weight, 1.0)
         learns = ctx.needs_input_grad[2]
-        dh, d_scale, d_shift = norm_backward(h, scale, shift, mean, var, dh, eps, 0.0, trained, learns)
-        return dh, dw, d_scale, d_shift, None, None, None, None
+        dh, d_scale, d_shift = norm_backward(h, scale, shift, mean, var, n, dh, eps, 0.0, trained, learns)
+        return dh, dw, d_scale, d_shift, None, None, None, None, None
 
 
 def _columns(channels: int) -> int:

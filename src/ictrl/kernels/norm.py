@@ -10,6 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ictrl.parallel.batch_statistics import learned_statistics
+from ictrl.parallel.sharing import added, shared
+
 ROWS = 64
 PROGRAMS = 528  # that go through all rows, at most: four on each of an H200's 132 multiprocessors
 
@@ -19,29 +22,33 @@ def leaky_norm(x: Tensor, norm: torch.nn.BatchNorm2d, slope: float) -> Tensor:
     x = x.contiguous(memory_format=torch.channels_last)
     if norm.training:
         return _LeakyNorm.apply(x, norm.weight, norm.bias, *learn_statistics(x, norm), norm.eps, slope, True)
-    return _LeakyNorm.apply(x, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, slope, False)
+    return _LeakyNorm.apply(
+        x, norm.weight, norm.bias, norm.running_mean, norm.running_var, None, norm.eps, slope, False
+    )
 
 
-def learn_statistics(x: Tensor, norm: torch.nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel, which also move the norm's own."""
+def learn_statistics(x: Tensor, norm: torch.nn.BatchNorm2d) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Mean and variance of each channel, which also move the norm's own; and rows of all processes that share them."""
     kept = dict(norm.named_buffers())
     running_mean, running_var = kept["running_mean"], kept["running_var"]
     c, rows = x.shape[1], x.numel() // x.shape[1]
     columns, programs = _columns(c), _programs(rows)
     sums = x.new_empty(2, programs, c, dtype=torch.float32)
     _norm_sums[(programs, triton.cdiv(c, columns))](x, running_mean, sums, rows, c, ROWS=ROWS, COLUMNS=columns)
+    if shared():
+        return learned_statistics(norm, rows, *sums.double().sum(1))
     mean, var = torch.empty_like(running_mean), torch.empty_like(running_var)
     _norm_statistics[(triton.cdiv(c, 16),)](
         sums, running_mean, running_var, mean, var, programs, rows, c, norm.momentum, ROWS=128, COLUMNS=16
     )
     kept["num_batches_tracked"].add_(1)
-    return mean, var
+    return mean, var, None
 
 
 class _LeakyNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, n: Tensor | None,
         eps: float, slope: float, trained: bool,
     ) -> Tensor:  # fmt: skip
         y = torch.empty_like(x)
@@ -49,33 +56,34 @@ class _LeakyNorm(torch.autograd.Function):
         columns = _columns(c)
         grid = (triton.cdiv(rows, ROWS), triton.cdiv(c, columns))
         _norm[grid](x, weight, bias, mean, var, y, rows, c, eps, slope, ROWS=ROWS, COLUMNS=columns)
-        ctx.save_for_backward(x, weight, bias, mean, var)
+        ctx.save_for_backward(x, weight, bias, mean, var, n)
         ctx.settings = eps, slope, trained
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         eps, slope, trained = ctx.settings
-        x, weight, bias, mean, var = ctx.saved_tensors
+        x, weight, bias, mean, var, n = ctx.saved_tensors
         learns = ctx.needs_input_grad[1]
-        gradients = norm_backward(x, weight, bias, mean, var, dy, eps, slope, trained, learns)
-        return *gradients, None, None, None, None, None
+        gradients = norm_backward(x, weight, bias, mean, var, n, dy, eps, slope, trained, learns)
+        return *gradients, None, None, None, None, None, None
 
 
 def norm_backward(
-    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, dy: Tensor,
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, n: Tensor | None, dy: Tensor,
     eps: float, slope: float, trained: bool, learns: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
-    """Gradients of x, weight and bias of leaky(norm(x)) with that mean and variance, which are x's own if trained."""
+    """Gradients of x, weight and bias of leaky(norm(x)) with that mean and variance, which are x's own if trained; or
+    those of the n rows of all processes, of which x has a share."""
     dy = dy.contiguous(memory_format=torch.channels_last)
     dx, d_weight, d_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
     c, rows = x.shape[1], x.numel() // x.shape[1]
     columns, programs = _columns(c), _programs(rows)
     sums = x.new_empty(2, programs, c, dtype=torch.float32)
 
-    def sweep(sum_up: bool, write: bool) -> None:
+    def sweep(sum_up: bool, write: bool, of_weight: Tensor = d_weight, of_bias: Tensor = d_bias) -> None:
         _norm_backward[(programs, triton.cdiv(c, columns))](
-            x, weight, bias, mean, var, dy, dx, sums, d_weight, d_bias, rows, c, eps, slope,
+            x, weight, bias, mean, var, dy, dx, sums, of_weight, of_bias, rows, c, eps, slope,
             SUMS=sum_up, WRITES=write, TRAINED=trained, ROWS=ROWS, COLUMNS=columns,
         )  # fmt: skip
         if sum_up:
@@ -85,7 +93,10 @@ def norm_backward(
 
     if trained:  # statistics of the batch depend on all of x, and its gradient on these sums
         sweep(sum_up=True, write=False)
-        sweep(sum_up=False, write=True)
+        if n is None:
+            sweep(sum_up=False, write=True)
+        else:  # the means over all processes, as sums over the rows here
+            sweep(False, True, *(added(torch.stack([d_weight, d_bias])) * (rows / n)))
     else:
         sweep(sum_up=learns, write=True)
     return (dx, d_weight, d_bias) if learns else (dx, None, None)

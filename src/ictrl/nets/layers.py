@@ -106,8 +106,7 @@ class ToImage(Double):
     """BatchNorm and ReLU of features, an image of twice their side, and tanh."""
 
     def forward(self, H: Float[Tensor, "n c h w"]) -> Tensor:
-        together = self.norm.training and shared()
-        if self.conv.out_channels <= kernels.MOST_CHANNELS and not together and (fast := kernels.gpu(H)):
+        if self.conv.out_channels <= kernels.MOST_CHANNELS and (fast := kernels.gpu(H)):
             return fast.normed_image(H, self.norm, self.conv.weight)
         return super().forward(H).float().tanh().to(H.dtype)  # of 1 − tanh² too little is left in half precision
 
@@ -184,11 +183,10 @@ if hasattr(os, "register_at_fork"):
 
 def normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:
     """BatchNorm, and ReLU with a slope below 0."""
-    if norm.training and shared():  # the statistics are those of the whole batch
-        return functional.leaky_relu(shared_batch_norm(H, norm), slope)
     if fast := kernels.gpu(H):
         return fast.leaky_norm(H, norm, slope)
-    return functional.leaky_relu(norm(H), slope)
+    normed = shared_batch_norm(H, norm) if norm.training and shared() else norm(H)
+    return functional.leaky_relu(normed, slope)
 
 
 def _flat(H: Float[Tensor, "n c 4 4"]) -> Float[Tensor, "n c16"]:

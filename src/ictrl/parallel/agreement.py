@@ -51,10 +51,10 @@ def as_first(tensors: Iterable[Tensor]) -> None:
     """Put the first process's numbers in the place of everyone's: equal already, but for rounding of other devices."""
     if shared() is None:
         return
-    kinds: dict[torch.dtype, list[Tensor]] = {}
+    kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     for tensor in tensors:
-        kinds.setdefault(tensor.dtype, []).append(tensor)
-    shapes = [(str(dtype), [tuple(tensor.shape) for tensor in some]) for dtype, some in kinds.items()]
+        kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
+    shapes = [(str(dtype), [tuple(tensor.shape) for tensor in some]) for (dtype, _), some in kinds.items()]
     if any_of(from_first(shapes) != shapes):
         raise ProcessesError(
             "Expected processes that learn together to remember alike but they keep different numbers: use devices of "

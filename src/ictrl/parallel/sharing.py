@@ -161,7 +161,7 @@ def spread(compute: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 class _Total(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return _added(x)
+        return added(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -171,14 +171,15 @@ class _Total(torch.autograd.Function):
 class _Exchanged(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return _added(x)
+        return added(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return _added(grad)
+        return added(grad)
 
 
-def _added(x: Tensor) -> Tensor:
+def added(x: Tensor) -> Tensor:
+    """The sum over processes, for who knows that they share: a gradient is computed in a thread that is not told."""
     whole = x.clone(memory_format=torch.contiguous_format)
     collective(dist.all_reduce, whole)
     return whole
