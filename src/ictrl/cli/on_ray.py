@@ -58,20 +58,26 @@ class Asked:
     gpus: float | None
     jobs: int
 
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        if self.on is None:
+            if named := [name for name in ("address", "cpus", "gpus") if getattr(self, name) is not None]:
+                raise InputError(
+                    f"Expected --{named[0]} together with --on ray but got it alone: it is of a Ray cluster."
+                )
+        elif self.jobs != 1:
+            raise InputError(
+                f"Expected --jobs or --on ray but got both (--jobs {self.jobs}): on a cluster --cpus and --gpus decide "
+                "how many runs go at once."
+            )
+
 
 @contextmanager
 def crew_on(console: Console, asked: Asked, devices: set[str], out: Path) -> Iterator[Crew | None]:
     """Who carries out runs on these devices if a cluster is asked for; None if it is not, or there are no runs."""
     if asked.on is None:
-        if named := [name for name in ("address", "cpus", "gpus") if getattr(asked, name) is not None]:
-            raise InputError(f"Expected --{named[0]} together with --on ray but got it alone: it is of a Ray cluster.")
         yield None
         return
-    if asked.jobs != 1:
-        raise InputError(
-            f"Expected --jobs or --on ray but got both (--jobs {asked.jobs}): on a cluster --cpus and --gpus decide "
-            "how many runs go at once."
-        )
     from ictrl.experiment.ray_cluster import connected, ray_module
     from ictrl.experiment.ray_crew import RayCrew
 

@@ -93,6 +93,8 @@ class SearchCommand:
         if self.trials < 1 or self.seed < 0:
             wrong = f"--trials {self.trials}" if self.trials < 1 else f"--seed {self.seed}"
             raise InputError(f"Expected --trials of at least 1 and --seed of at least 0 but got {wrong}.")
+        asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
+        asked.check()
         optuna_module()
         search = load_search(self.file)
         out, console = self.out / search.name, open_console()
@@ -113,7 +115,6 @@ class SearchCommand:
                 console.print(f"trial {number}: {how}; {to_do} to do after {passed}", soft_wrap=True)
 
             work = SearchWork(search, trials, out, root, self.device, self.prune, ended)
-            asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
             recipe = search.planned(0, {}, out, root, self.device)[0].recipe
             with crew_on(console, asked, {recipe.run.device} if left else set(), out) as crew:
                 if left:
@@ -128,8 +129,8 @@ class SearchCommand:
             console.print(f"\nThe best settings, as a recipe ({out / 'best.toml'}):\n", soft_wrap=True)
             console.print(best_recipe(search, best[0]).rstrip(), markup=False, soft_wrap=True)
             tell(
-                "warning: these settings were chosen by this very figure, which is therefore too good. Before you publish "
-                "one, run the recipe with another class order and other seeds."
+                "warning: these settings were chosen by this very figure, which is therefore too good. Before one "
+                "is published, run the recipe with another class order and other seeds."
             )
 
     def _carry_out(self, work: "SearchWork", crew: Crew | None, console: Console) -> None:

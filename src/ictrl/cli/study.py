@@ -98,6 +98,8 @@ class StudyCommand:
             console.print(listed)
             return
         check_jobs(self.jobs)
+        asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
+        asked.check()
         if self.on is not None and self.part is not None:
             raise InputError(
                 "Expected --part or --on ray but got both: parts are for machines that know nothing of each other."
@@ -116,7 +118,6 @@ class StudyCommand:
                 publish(study, planned, self.publish / study.name)
 
         own = None if part is None else part_of(planned, *part)
-        asked = Asked(self.on, self.address, self.cpus, self.gpus, self.jobs)
         devices = {item.recipe.run.device for item in planned if not item.finished}
         with crew_on(console, asked, devices, out) as crew:
             do_all(console, study, planned, out, self.jobs, only=own, crew=crew, finished=written, shown=written)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ictrl.errors import InputError
+from ictrl.errors import InputError, RunsFailedError
 from ictrl.experiment.crew import GLANCE, RunEndedError
 from ictrl.experiment.ray_cluster import INSTALL, Cluster, ray_module
 from ictrl.experiment.ray_seat import AT_ONCE, VERSIONS, Seat, pack_run
@@ -192,9 +192,13 @@ class RayCrew:
         elif self.waiting_since is None:
             self.waiting_since = time.monotonic()
         elif 0 < self.waiting_since < time.monotonic() - SILENCE:
-            have = "no machine has what a run takes any more" if not self.cluster.slots else "others use what it has"
-            self.said(f"no run has begun for {SILENCE} s: {have}. Waiting; Ctrl-C stops.")
             self.waiting_since = float("inf")
+            if self.cluster.slots:
+                self.said(f"no run has begun for {SILENCE} s: others use what the cluster has. Waiting; Ctrl-C stops.")
+            elif self.cluster.started:
+                raise RunsFailedError("Expected Ray to go on but it died on this machine: the same command goes on.")
+            else:
+                self.said(f"no machine of the cluster has had what a run takes for {SILENCE} s. Waiting; Ctrl-C stops.")
 
     def __enter__(self) -> Self:
         return self

@@ -152,12 +152,9 @@ def _ranges(table: Any, recipe: Recipe) -> Iterator[tuple[str, Range]]:
     for name, entry in found.items():
         if not name.startswith("method.") or name == "method.name":
             raise ConfigError(f"Expected ranges of a method's settings, which begin with method., but got {name}.")
-        try:
-            made = _range(name, entry, now.get(name))
-            for value in made.some:  # unknown, of another type or out of bounds: better refused now than in each trial
-                recipe_with(recipe, nested({name: value}))
-        except ConfigError as error:
-            raise ConfigError(f"{str(error).rstrip('.')} (ranges)." if name not in str(error) else str(error)) from None
+        made = _range(name, entry, now.get(name))
+        for value in made.some:  # unknown, of another type or out of bounds: better refused now than in each trial
+            recipe_with(recipe, nested({name: value}))
         yield name, made
 
 

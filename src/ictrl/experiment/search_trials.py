@@ -154,7 +154,7 @@ class Trials:
     def _seed(self, number: int) -> None:
         own = int.from_bytes(sha256(f"{self.seed} {number}".encode()).digest()[:4])
         with _unwarned():
-            self.study.sampler = self.optuna.samplers.TPESampler(seed=own)
+            self.study.sampler = self.optuna.samplers.TPESampler(seed=own, constant_liar=True)
 
 
 class _Held:
