@@ -1,27 +1,27 @@
-"""Files of decoded pictures: damaged, of other pictures, or made by two processes at once of which one is killed.
+"""Files of decoded pictures: damaged, of other pictures, or read by a run that is killed.
 
 Whatever lies in the cache, the pictures that come of it are those that lie in the folder, or there is an error of one
 line.
 """
 
-import ctypes
 import os
-import pickle
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from shutil import rmtree
+from typing import Any
 
 import torch
 
 from attack import samples
-from attack.commands import COMMANDS, Called, Command, alone, prepared
-from attack.kills import difference, undisturbed
-from attack.limits import DIES_WITH_PARENT, Ended
+from attack.commands import Called, alone, call, prepared, state_of_run
+from attack.ctrl_c import judged
+from attack.kills import difference
 from attack.mutations import mutated
-from attack.operations import listen
 from attack.registry import FAILED, HELD, Outcome, attack
 from attack.sealed import played
 from ictrl.config import StreamConfig
@@ -128,68 +128,66 @@ def _taken(folder: Path) -> Laid:
     return found
 
 
-@attack("Two processes that decode the same pictures at once, one of them killed or not", cases=300, small=3)
-def decoding_at_once(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
-    root, command = scratch.parents[1], COMMANDS["decode"]
-    expected = undisturbed("decode", root)
-    for case in cases:
-        random, folder = Random(f"decoding at once {seed} {case}"), scratch / "case"
-        command.prepare(prepared(root), folder)
-        meet = random.randrange(len(expected.operations))
-        dies = random.randint(meet, len(expected.operations) - 1) if random.random() < 0.7 else -1
-        ended = at_once(command, folder, meet, dies)
-        wrong = ended.broken or ("killed" if ended.killed else "")
-        for called in () if wrong else ended.value:
-            wrong = wrong or called.unclean or (f"exit code {called.code}: {called.err}" if called.code else "")
-        if not wrong:
-            found = alone(lambda: command.state(folder))  # noqa: B023 - called at once
-            wrong = found.error or difference(expected.state, found.value)
-        rmtree(folder)
-        killed = f"killed before operation {dies}" if dies >= 0 else "not killed"
-        what = f"the second began at operation {meet} of the first, which was {killed}: {wrong}"
-        yield Outcome(case, FAILED, what) if wrong else Outcome(case, HELD)
+STREAM = ("--stream.task-sizes", "2", "1", "--stream.test-share", "0.1")
+NETWORK = ("--network.image-size", "8", "--network.channels", "1", "--network.width", "8")
+SHORT = ("--first.epochs", "2", "--later.epochs", "2", "--first.batch", "6", "--later.batch", "12", "--device", "cpu")
 
 
-def at_once(command: Command, folder: Path, meet: int, dies: int) -> Ended:
-    """A command in two processes, the second from an operation of the first on: what they came to unless killed."""
+@attack("Runs whose images are read from a file, killed or stopped by Ctrl-C at random moments", cases=100, small=2)
+def runs_from_a_file(seed: int, cases: Sequence[int], scratch: Path) -> Iterator[Outcome]:
+    made, folder = prepared(scratch.parents[1]), scratch / "case"
 
-    def both() -> list[Called]:
-        reader, writer = os.pipe()
+    def begun(cache: str) -> Called:
+        os.environ["ICTRL_DATA"] = str(folder / "data")
+        given = ("--stream.dataset", "folder", "--stream.root", folder / "pets", "--stream.cache", cache)
+        return call("run", "ictrl-digits", *given, *STREAM, *NETWORK, *SHORT, "--out", folder / "run")
 
-        def before(number: int, _: object) -> None:
-            if number == meet:
-                os.write(writer, b"!")
-            if number == dies:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def gone_on() -> Called:
+        os.environ["ICTRL_DATA"] = str(folder / "data")
+        return call("resume", folder / "run") if (folder / "run" / "config.toml").exists() else begun("always")
 
-        def attacked() -> Called:
-            listen(folder, before)
-            return command.attacked(folder)
-
-        first = _begun_in(folder.with_name("first"), attacked)
-        os.close(writer)
-        os.read(reader, 1)
-        second = _begun_in(folder.with_name("second"), lambda: command.attacked(folder))
-        for process in (first, second):
-            os.waitpid(process, 0)
-        told = [folder.with_name(name) for name in ("first", "second")]
-        assert dies >= 0 or told[0].exists(), "the first said nothing"
-        assert told[1].exists(), "the second said nothing"
-        found = [pickle.loads(path.read_bytes()) for path in told if path.exists()]
-        for path in told:
-            path.unlink(missing_ok=True)
+    def state() -> Any:
+        found = state_of_run(folder / "run")
+        del found["results"]["recipe"]["stream"]["cache"], found["config"]  # the one setting that differs
         return found
 
-    return alone(both)
+    def prepare() -> None:
+        rmtree(folder, ignore_errors=True)
+        shutil.copytree(made / "pets", folder / "pets")
+        (folder / "pets" / "1" / "10.png").unlink()
+        for path in list((folder / "pets").rglob("*.png")):  # as many again, as learning needs more of a class
+            for number in range(2):
+                shutil.copy2(path, path.with_name(f"{path.stem}-{number}.png"))
+
+    prepare()
+    in_memory = alone(lambda: begun("never"), seconds=60)
+    expected = alone(state)
+    assert not in_memory.error, in_memory.error
+    assert in_memory.value.code == 0, in_memory.value
+    assert not expected.error, expected.error
+    for case in cases:
+        random = Random(f"runs from a file {seed} {case}")
+        prepare()
+        after = random.uniform(0, 1.2) * in_memory.seconds
+        how = "killed" if case % 2 else "Ctrl-C"
+        if case % 2:
+            ended = alone(lambda: begun("always"), kill_after=after)
+        else:
+            ended = alone(partial(_interrupted, after, begun))
+        wrong = ended.broken or (judged(ended.value, "") if ended.value else "")
+        if not wrong and not (ended.value and ended.value.code == 0):
+            again = alone(gone_on)
+            wrong = again.broken or again.value.unclean or ("" if again.value.code == 0 else again.value.err)
+            wrong = wrong and f"going on: {wrong}"
+        if not wrong:
+            found = alone(state)
+            wrong = found.error or difference(expected.value, found.value)
+        yield Outcome(case, FAILED, f"{how} after {after:.3f} s: {wrong}") if wrong else Outcome(case, HELD)
 
 
-def _begun_in(told: Path, function: Callable[[], Called]) -> int:
-    """A process that writes into a file what a command came to."""
-    process = os.fork()
-    if process:
-        return process
-    try:
-        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
-        told.write_bytes(pickle.dumps(function()))
-    finally:
-        os._exit(0)
+def _interrupted(after: float, begun: Callable[[str], Called]) -> Called:
+    """A run that is sent Ctrl-C after so many seconds, as a process of its own hears it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, max(after, 0.001))
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    return begun("always")

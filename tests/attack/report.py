@@ -15,7 +15,7 @@ from ictrl import __version__
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "attack"
-GPU = RESULTS / "gpu" / "tests.json"
+GPU = RESULTS / "gpu.json"  # of tests, not of an attack
 NOTES = ROOT / "build" / "attack"
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- attacks -->", "<!-- end of attacks -->"
@@ -47,7 +47,8 @@ def machine() -> str:
 
 def section() -> str:
     """The table of all files, as docs/reliability.md has it."""
-    found: list[dict[str, Any]] = [json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    paths = sorted(path for path in RESULTS.glob("*.json") if path != GPU)
+    found: list[dict[str, Any]] = [json.loads(path.read_text("utf-8")) for path in paths]
     rows = [
         f"| {entry['about']} | {_played(entry)} | {entry['held']:,} | {entry['refused']:,} | {entry['failed']:,} |"
         for entry in found

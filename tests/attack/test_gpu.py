@@ -1,5 +1,6 @@
 """What the tests on a GPU came to, as it is written and shown."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,14 @@ def test_tests_are_counted_until_the_time_is_over(limit: float, passed: int, fai
 
 
 def test_the_page_says_what_was_seen_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "GPU", tmp_path / "tests.json")
-    assert "On a GPU" not in report.section()
-    (tmp_path / "tests.json").write_text(
+    shutil.copytree(report.RESULTS, tmp_path / "results", ignore=lambda *_: [report.GPU.name])
+    monkeypatch.setattr(report, "GPU", tmp_path / "results" / report.GPU.name)
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    rows = report.section()
+    assert "On a GPU" not in rows
+    report.GPU.write_text(
         '{"tests": 9, "passed": 7, "failed": ["a"], "not_played": 1, "device": "X", "versions": {"torch": "2"}}'
     )
+    assert report.section().startswith(rows)
     assert "X, torch 2): of 9 tests" in report.section()
     assert "7 passed and 1 failed, 1 not played." in report.section()
