@@ -31,7 +31,7 @@ FIRST = {
 ADVERSARIAL = {
     "adversary": {"critic_steps": 2},
     "drawing": {"epochs": 3, "batch": 20, "learning_rate": 1e-3},
-    "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3},
+    "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3, "augmentation": {"mirror": False, "shifts": 0}},
 }
 AUTOENCODER = {**SGD, "coding": {"epochs": 3, "batch": 10, "learning_rate": 3e-3}, "vectors": 30}
 REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
