@@ -25,7 +25,7 @@ privacy = script("privacy")
 
 FOUND = 0.01  # of the features' spread
 BOUND = 0.8  # area under the ROC curve of telling what was learned from what was not
-STATISTICS = ["adagauss", "analytic", "fecam", "frozen", "ictrl", "redunet", "slda", "wide", "wide-ictrl"]
+STATISTICS = ["adagauss", "analytic", "fearnet", "fecam", "frozen", "ictrl", "redunet", "slda", "wide", "wide-ictrl"]
 
 
 def unit(n: int, d: int, seed: int = 0) -> Tensor:

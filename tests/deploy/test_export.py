@@ -27,6 +27,7 @@ FAMILIES = [
     "adagauss",
     "analytic",
     "cls_er",
+    "fearnet",
     "fecam",
     "finetune",
     "frozen",

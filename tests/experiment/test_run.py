@@ -48,7 +48,7 @@ def test_stopping_and_resuming_again_and_again_changes_nothing(every: int, undis
     assert outcome(out) == outcome(undisturbed)
 
 
-ONCE = ("frozen", "wide", "slda", "fecam", "analytic")
+ONCE = ("frozen", "wide", "slda", "fecam", "analytic", "fearnet")
 
 
 @pytest.mark.parametrize("method", sorted(LEARNERS))

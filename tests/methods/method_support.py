@@ -31,7 +31,7 @@ FIRST = {
 ADVERSARIAL = {
     "adversary": {"critic_steps": 2},
     "drawing": {"epochs": 3, "batch": 20, "learning_rate": 1e-3},
-    "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3},
+    "stage": {"epochs": 3, "batch": 10, "learning_rate": 3e-3, "augmentation": {"mirror": False, "shifts": 0}},
 }
 AUTOENCODER = {**SGD, "coding": {"epochs": 3, "batch": 10, "learning_rate": 3e-3}, "vectors": 30}
 REHEARSAL = {**SGD, "buffer": {"images": 12, "batch": 6}}
@@ -69,6 +69,14 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "mergan": ADVERSARIAL,
     "eec": AUTOENCODER,
     "eecs": AUTOENCODER,
+    "fearnet": {
+        **FIRST,
+        "sleep": 3,
+        "hidden": 24,
+        "code": 6,
+        "cortex": {"epochs": 30, "batch": 20},
+        "amygdala": {"epochs": 20, "batch": 20},
+    },
     "redunet": {"layers": 3, "components": 3},
     "finetune": {"later": {"batch": 15}},
     "wide": {"reading": {"pool": 2}, "trunk": {"epochs": 3, "batch": 15, "warmup": 1}},

@@ -28,7 +28,7 @@ from ictrl import EpochReport, InputError, Learner, create_learner, load_learner
 from ictrl.methods.base import LEARNERS
 from ictrl.methods.storage import LEARNER, read_stored
 
-TRAIN_ONCE = {"frozen", "wide", "slda", "fecam", "analytic"}  # and only remember after their first task
+TRAIN_ONCE = {"frozen", "wide", "slda", "fecam", "analytic", "fearnet"}  # and only remember after their first task
 SEVERAL_STAGES = {"joint_dcgan": 6, "dgr": 6, "mergan": 6, "eec": 9, "eecs": 6}
 """epochs of methods whose tasks have several stages of three epochs"""
 EPOCHS = {("wide-ictrl", 0): 6}  # its first task alone; all others have one stage

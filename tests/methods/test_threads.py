@@ -63,7 +63,7 @@ def during(learner: Any, job: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", sorted({*METHODS} - {"analytic", "fecam", "frozen", "slda", "wide"})
+    "method", sorted({*METHODS} - {"analytic", "fearnet", "fecam", "frozen", "slda", "wide"})
 )  # they train once
 def test_who_predicts_while_another_learns_is_answered_from_before_the_task(method: str) -> None:
     learner = learner_of(method, 1)

@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from ictrl.config import StageConfig
 from ictrl.methods.base import Kept
 from ictrl.methods.class_drawing import ClassDrawingLearner
-from ictrl.methods.supervised import Seen, SupervisedConfig
+from ictrl.methods.supervised import Seen, SupervisedConfig, sgd_stage
 from ictrl.nets.critic import Codes, Critic
 from ictrl.nets.dcgan import Decoder
 from ictrl.nets.head import LinearHead
@@ -53,7 +53,7 @@ class AdversarialConfig(SupervisedConfig):
         default_factory=lambda: StageConfig(epochs=100, batch=320, learning_rate=1e-4, ema=0.0)
     )
     """decoder and critic, first; a step is one of the decoder"""
-    stage: StageConfig = field(default_factory=lambda: StageConfig(epochs=20, batch=128, learning_rate=1e-3, ema=0.0))
+    stage: StageConfig = field(default_factory=lambda: sgd_stage(epochs=25, batch=128, learning_rate=1e-3))
     """the classifier, afterwards"""
 
 

@@ -17,7 +17,7 @@ from ictrl.shapes import Int
 class HeadlessLearner(SupervisedLearner[dict[str, Tensor]]):
     """An encoder, and statistics of its features."""
 
-    predicts_by = ("encoder",)
+    predicts_by: ClassVar[tuple[str, ...]] = ("encoder",)
     only_to_learn: ClassVar[tuple[str, ...]] = ()
     """names of what is kept that `predict` does not need"""
     keeps_statistics = True

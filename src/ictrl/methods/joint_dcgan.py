@@ -38,7 +38,6 @@ class JointDCGANConfig(AdversarialConfig):
     drawing: StageConfig = field(
         default_factory=lambda: StageConfig(epochs=100, batch=128, learning_rate=2e-4, ema=0.0)
     )
-    stage: StageConfig = field(default_factory=lambda: StageConfig(epochs=40, batch=128, learning_rate=1e-3, ema=0.0))
 
 
 class JointDCGAN(ScholarLearner[Exemplars | None]):

@@ -60,6 +60,12 @@ FURTHER = (
     ("#86281d", "#c37d71"),
     ("#9f1b9a", "#ca66c3"),
     ("#433049", "#e078ff"),
+    ("#396bf5", "#15ca02"),
+    ("#be02f3", "#c2da29"),
+    ("#040059", "#fcff15"),
+    ("#3d0050", "#3c8d80"),
+    ("#6108de", "#fd01e8"),
+    ("#2b0012", "#b5a916"),
 )
 """Colours of further methods, in light and in dark. Each was chosen as far as it can be, in OKLab, from all before it
 and from `reencoded`, `untrained` and `ink`, with a contrast of at least 4.5 to the page."""
