@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ictrl.training import graphs
 from ictrl.training.graphs import Captured, side_stream, unrecorded
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -98,3 +99,56 @@ def test_what_cannot_be_recorded_goes_on_as_it_is(caplog: pytest.LogCaptureFixtu
             captured(torch.tensor(float(number), device=GPU))
     assert seen == [0, 1, 2, 3]
     assert "could not be recorded as a CUDA graph and is played as it is" in caplog.text
+
+
+def test_graphs_that_draw_from_a_generator_whose_state_is_replaced_are_given_up() -> None:
+    """They would go on with the state of before, and draw what others have drawn."""
+
+    class Generator:
+        state = "waits for ever"
+
+        def graphsafe_set_state(self, state: str) -> None:
+            self.state = state
+
+    class Graph:
+        resets = 0
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    generator, graph = Generator(), Graph()
+    recorded, failed = (Captured(print, generator, GPU) for _ in range(2))  # type: ignore[arg-type]
+    recorded.graph = graph  # type: ignore[assignment]
+    graphs._recorded[generator] = graphs.WeakSet([recorded])  # type: ignore[index]
+    failed._replace_state("before")  # type: ignore[arg-type]
+    assert (generator.state, graph.resets) == ("before", 1)
+    assert (recorded.graph, recorded.plain_calls) == (None, -1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records a step; needs a GPU")
+def test_a_recording_that_fails_leaves_another_graph_its_random_numbers() -> None:
+    def drawn(fails: bool) -> list[float]:
+        generator, values = torch.Generator("cuda").manual_seed(0), []
+        found = [torch.zeros((), device=GPU) for _ in range(2)]
+
+        def draw(x: torch.Tensor) -> None:
+            found[0].copy_(torch.rand((), device=GPU, generator=generator))
+
+        def draw_or_fail(x: torch.Tensor) -> None:
+            found[1].copy_(torch.rand((), device=GPU, generator=generator))
+            if fails and torch.cuda.is_current_stream_capturing():
+                raise torch.OutOfMemoryError("as asked for")
+
+        with side_stream(GPU), Captured(draw, generator, GPU) as one, Captured(draw_or_fail, generator, GPU) as other:
+            for number in range(6):
+                one(torch.full((), number, device=GPU))
+                if number > 1:  # when the first is recorded
+                    other(torch.full((), number, device=GPU))
+                values += [float(value) for value in found]
+        return [*values, float(torch.rand((), device=GPU, generator=generator))]
+
+    with unrecorded():
+        plain = drawn(fails=False)
+    assert drawn(fails=True) == plain
+    assert drawn(fails=False) == plain
+    assert len(set(plain)) > 10

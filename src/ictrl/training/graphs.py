@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _unrecorded: ContextVar[bool] = ContextVar("unrecorded", default=False)
 _recording = threading.Lock()
+_recorded: "WeakKeyDictionary[torch.Generator, WeakSet[Captured]]" = WeakKeyDictionary()
+"""by the generator that they draw from: a graph goes on with the very state that it was recorded with"""
 
 
 @contextmanager
@@ -63,13 +66,11 @@ class Captured:
 
     def __exit__(self, *_: object) -> None:
         """The graph's memory is free for the next one."""
-        if self.graph is not None:
-            self.graph.reset()
-            self.graph = None
+        self.give_up()
 
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [given.clone() for given in inputs]
-        graph, before = torch.cuda.CUDAGraph(), self.generator.clone_state()
+        graph, before, ended = torch.cuda.CUDAGraph(), self.generator.clone_state(), False
         graph.register_generator_state(self.generator)
         with _recording:
             torch.cuda.synchronize()
@@ -83,12 +84,28 @@ class Captured:
                 finally:
                     if torch.cuda.is_current_stream_capturing():
                         graph.capture_end()
+                        ended = True
             except RuntimeError as error:
                 logger.warning("the step could not be recorded as a CUDA graph and is played as it is: %s", error)
                 self.plain_calls = -1
-                self.generator.graphsafe_set_state(before)  # the other one may wait for the end of a recording for ever
+                if not ended:
+                    self._replace_state(before)
                 return
         self.graph = graph
+        _recorded.setdefault(self.generator, WeakSet()).add(self)
+
+    def _replace_state(self, before: torch.Generator) -> None:
+        """The generator's own waits for the end of a recording for ever; graphs that draw from it are given up too."""
+        self.generator.graphsafe_set_state(before)
+        for other in _recorded.pop(self.generator, WeakSet()):
+            other.give_up()
+
+    def give_up(self) -> None:
+        """From now on the step is played as it is."""
+        self.plain_calls = -1
+        if self.graph is not None:
+            self.graph.reset()
+            self.graph = None
 
 
 @contextmanager
