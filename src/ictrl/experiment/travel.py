@@ -6,17 +6,22 @@ So files are read the other way round and written in this order, and whatever ge
 run that can be gone on with.
 """
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ictrl.errors import InputError
 from ictrl.experiment.run_folder import LOCK
 from ictrl.files import Log, is_unfinished, make_folder, remove, write_atomically
+from ictrl.methods.storage import CHECKPOINTS, learners_in, task_of
 
 LOG = "metrics.jsonl"
 LAST = "results.json"
+AFTER_CHECKPOINTS = 4
 
 
 @dataclass(frozen=True)
@@ -83,15 +88,48 @@ def pack(folder: Path, inside: Iterable[Path]) -> Parcel:
 
 def unpack(folder: Path, parcel: Parcel) -> None:
     """Do to a folder what was done to the one that the parcel is from."""
-    contents: Mapping[str, object] = {**parcel.whole, **parcel.grown}
-    for name in sorted(contents, key=_turn):
-        path = folder / name
-        if name in parcel.whole:
-            make_folder(path.parent)
-            write_atomically(path, parcel.whole[name])
+    steps: list[tuple[int, Callable[[], None]]] = []
+    for name, content in parcel.whole.items():
+        if Path(name).name == LOG:
+            soon, later = _by_turn(folder, name, content, parcel)
+            steps.append((_turn(name), partial(_write, folder / name, soon)))
+            steps += [(AFTER_CHECKPOINTS, partial(_append, folder / name, len(soon), later))] * bool(later)
         else:
-            _append(path, *parcel.grown[name])
+            steps.append((_turn(name), partial(_write, folder / name, content)))
+    for name, (length, lines) in parcel.grown.items():
+        soon, later = _by_turn(folder, name, lines, parcel)
+        steps += [(_turn(name), partial(_append, folder / name, length, soon))] * bool(soon)
+        steps += [(AFTER_CHECKPOINTS, partial(_append, folder / name, length + len(soon), later))] * bool(later)
+    for _, step in sorted(steps, key=lambda step: step[0]):
+        step()
     remove(folder / name for name in parcel.gone)
+
+
+def _by_turn(folder: Path, name: str, lines: bytes, parcel: Parcel) -> tuple[bytes, bytes]:
+    """Lines that a learner in the parcel counts on, and those of the task after it, which are of no use without it."""
+    place = Path(name).parent / CHECKPOINTS
+    done = max(map(task_of, learners_in(folder / place)), default=0)
+    coming = sorted(
+        task_of(Path(other)) for other in parcel.whole if Path(other).parent == place and _is_learner(other)
+    )
+    if done + 1 not in coming:
+        return lines, b""
+    until = 0
+    with suppress(ValueError, KeyError, TypeError):  # of a damaged log, which whoever goes on says
+        for line in lines.splitlines(keepends=True):
+            if json.loads(line)["task"] > done + 1:
+                break
+            until += len(line)
+    return lines[:until], lines[until:]
+
+
+def _is_learner(name: str) -> bool:
+    return Path(name).name.startswith("after-task-")
+
+
+def _write(path: Path, content: bytes) -> None:
+    make_folder(path.parent)
+    write_atomically(path, content)
 
 
 def _append(path: Path, length: int, lines: bytes) -> None:
@@ -121,7 +159,7 @@ def _turn(name: str) -> int:
     path = Path(name)
     if path.suffix == ".safetensors":
         return 3
-    return {LAST: 4, LOG: 2, "config.toml": 0}.get(path.name, 1)
+    return {LAST: AFTER_CHECKPOINTS + 1, LOG: 2, "config.toml": 0}.get(path.name, 1)
 
 
 def _mark(path: Path) -> tuple[int, ...]:
