@@ -4,11 +4,12 @@ Whatever lies in the cache, the pictures that come of it are those that lie in t
 line.
 """
 
+import io
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -93,7 +94,8 @@ def _as_before(root: Path) -> Path:
 
 def _read(root: Path, cache: str) -> Dataset:
     stream = StreamConfig(dataset="folder", root=str(root), tasks=1, cache=cache)  # type: ignore[arg-type]
-    return load_dataset(stream, samples.SIDE, 3)
+    with redirect_stderr(io.StringIO()):
+        return load_dataset(stream, samples.SIDE, 3)
 
 
 def _whole(root: Path, folder: Path) -> Laid:

@@ -117,9 +117,9 @@ def _opened(
         return None
     if not just_made and not all(is_withheld(pictures, number) for number in again):
         return None
-    for other in (".pixels", ".journal"):  # left by a maker that was killed as it ended
-        with suppress(OSError):
-            path.with_suffix(other).unlink(missing_ok=True)
+    with suppress(OSError):
+        if not path.with_suffix(".pixels").exists():  # else somebody makes it anew
+            path.with_suffix(".journal").unlink(missing_ok=True)  # left by a maker that was killed as it ended
     return Decoded(FileImages(pixels, None, path, sums), torch.from_numpy(labels), test.astype(bool), skipped)
 
 

@@ -60,11 +60,12 @@ def make(pictures: Pictures, digest: str, path: Path) -> None:
         start, skipped, again, sums = begun, dict[int, str](), list[int](), list[NDArray[np.int64]]()
         for block in read_blocks(pictures, begun):
             unreadable = {number: image for number, image in enumerate(block, start) if isinstance(image, Unreadable)}
-            skipped |= {number: found.reason for number, found in unreadable.items()}
-            again += [number for number, found in unreadable.items() if found.again]
+            skipped |= {number: image.reason for number, image in unreadable.items()}
+            again += [number for number, image in unreadable.items() if image.again]
             if images := [image.numpy() for image in block if not isinstance(image, Unreadable)]:
-                file.write(np.stack(images).tobytes())
-                sums.append(sums_of(np.stack(images)))
+                found = np.stack(images)
+                file.write(found.tobytes())
+                sums.append(sums_of(found))
             start += len(block)
             if sum(map(len, sums)) * each >= FLUSHED or start == total:
                 file.flush()  # the journal never tells of pixels that are not on the disk
