@@ -4,6 +4,8 @@
     python benchmarks/parallel.py --device cuda --out docs/results/parallel/h200.json   on one GPU: under a minute
     python benchmarks/parallel.py --device cuda --processes 8 --out …                   on several GPUs
 
+The table goes into a file of the same name that ends in .txt.
+
 Generated pictures of 32×32 are learned by the recipes best-cifar10-5 (`wide`: the trunk, in the first task) and
 ictrl-cifar10-5 (the game, in the first task and in a later one).
 
@@ -126,7 +128,7 @@ def in_processes(work: str, scale: Scale, device: str, processes: int, threads: 
     begun = []
     for rank in range(processes):
         told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "MASTER_ADDR": "localhost"}
-        told |= {"MASTER_PORT": port, "OMP_NUM_THREADS": threads}
+        told |= {"MASTER_PORT": port, "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "passive"}
         environment = {**os.environ, **{name: str(value) for name, value in told.items()}}
         begun.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     said = [process.communicate()[0] for process in begun]
@@ -230,6 +232,24 @@ def main() -> None:
     if options.out is not None:
         make_folder(options.out.parent)
         write_atomically(options.out, (json.dumps(found, indent=1) + "\n").encode())
+        write_atomically(options.out.with_suffix(".txt"), table(rows).encode())
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """For the documentation: seconds of a step and, of each way, how many times the speed of the first it has."""
+    first, *others = [way for way in rows[0] if way != "work"]
+    head = [f"{first}, step", *(title for way in others for title in (f"{way}, step", "speed", "losses apart"))]
+    lines = ["| | " + " | ".join(head) + " |", "|---|" + "---:|" * len(head)]
+    for row in rows:
+        cells = [_milliseconds(row[first])]
+        for way in others:
+            cells += [_milliseconds(row[way]), f"× {row[way]['speed']:.2f}", f"{row[way]['apart']:.0e}"]
+        lines.append(f"| {row['work']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _milliseconds(found: dict[str, Any]) -> str:
+    return f"{1000 * found['step_seconds']:.3g} ms"
 
 
 def nccl() -> str:

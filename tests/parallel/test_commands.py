@@ -166,7 +166,8 @@ def test_where_the_first_process_dies_the_next_one_says_so(tmp_path: Path) -> No
     assert found[2][1] == ""
 
 
-def test_a_mistake_is_told_once(tmp_path: Path) -> None:
+def test_a_mistake_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ictrl.cli.LINGER", 0.0)
     recipe, out = written(tmp_path, epochs=2), tmp_path / "run"
     out.mkdir()
     (out / "mine").touch()
@@ -205,6 +206,7 @@ def test_numbers_that_make_no_sense(rank: str, size: str) -> None:
 def test_a_command_that_cannot_be_shared(
     rank: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("ictrl.cli.LINGER", 0.0)
     given = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)

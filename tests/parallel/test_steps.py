@@ -15,9 +15,10 @@ from ictrl import EpochReport, create_learner, load_learner
 from ictrl.config import WeightsConfig
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.wrappers import ImageDecoder, ImageEncoder, to_float
-from ictrl.parallel.sharing import mine
+from ictrl.parallel.sharing import Group, everyones, member_of, mine, sharing
 from ictrl.theory.objectives import closed_loop
 from ictrl.training.game import Batch, Rules, decoder_step, encoder_step
+from ictrl.training.loader import ImageSource
 from ictrl.training.players import Players
 from ictrl.training.replay import frozen_copy
 from ictrl.training.task import _layout
@@ -79,6 +80,26 @@ def test_gradients_are_equal_in_double_precision() -> None:
                 for name, value in expected.items():
                     scale = float(value.double().abs().max())
                     torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-9 * max(1.0, scale), msg=name)
+
+
+def streamed() -> Tensor:
+    """Batches of images that wait outside of the device, and of the ones that lie there."""
+    images, _ = pictures([0, 1])
+    rows = list(torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).split(9))
+    sources = (ImageSource(images, torch.device("cpu"), streamed) for streamed in (True, False))
+    return torch.stack(
+        [torch.cat([everyones(source.pixels(*given)).clone() for given in source.batches(rows)]) for source in sources]
+    )
+
+
+def test_a_process_reads_its_own_rows_of_what_is_streamed() -> None:
+    expected = streamed()
+    assert torch.equal(expected[0], expected[1])
+    for found in together(2, streamed):
+        assert torch.equal(found, expected)
+    with member_of(Group(1, 2)), sharing():  # the second of nine rows' two parts
+        source = ImageSource(pictures([0, 1])[0], torch.device("cpu"), streamed=True)
+        assert [len(sent) for _, sent in source.batches([torch.arange(9)])] == [4]
 
 
 # Ten steps of each kind of learning, in float32, each an epoch of its own

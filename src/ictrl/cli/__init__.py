@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import sys
+import time
 from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -49,6 +50,7 @@ from ictrl.parallel.joining import ToldElsewhere, launched
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
+LINGER = 10.0  # seconds that other processes wait for the first one to fail too: torchrun ends them when it has
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 DESCRIPTION = """Learn image classes one task after another, without keeping an old image. Begin with `ictrl run`.
@@ -129,8 +131,10 @@ def _main(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        if speaks or not isinstance(error, UserError):  # a mistake in what was typed is told once
+        if speaks or not isinstance(error, UserError):
             tell(f"error: {_line(error)}")
+        else:  # the first process makes the same mistake, and says so
+            time.sleep(LINGER)
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
 
 
@@ -156,8 +160,12 @@ def _parsed(arguments: list[str]) -> Command:
     """The command that was typed; of several processes only the first one says what is wrong with it."""
     if (together := launched()) is None or together.rank == 0:
         return parse(arguments)
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        return parse(arguments)
+    try:
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            return parse(arguments)
+    except SystemExit:
+        time.sleep(LINGER)
+        raise
 
 
 def parse(arguments: list[str]) -> Command:

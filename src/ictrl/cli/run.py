@@ -34,7 +34,7 @@ RUN_HELP = """Learn a stream of tasks, measure after each, and write a run folde
 Without arguments, twenty letters, drawn in many fonts and colours, are learned in five tasks, in about half a minute on
 two cores. A recipe names a method and gives every setting a value; options change settings for this run.
 Which there are depends on the method: `ictrl run finetune-digits --help` shows those of finetune. Ctrl-C stops the run
-after the current epoch and says how to go on.
+after the current epoch and says how to go on. Started by torchrun, several processes learn one run, one for each GPU.
 
 Examples:
   ictrl run
@@ -42,6 +42,7 @@ Examples:
   ictrl run ictrl-digits --later.epochs 80 --later.weights.distill-replayed 100 --out runs/longer
   ictrl run finetune-digits
   ictrl run pictures --stream.root holiday --stream.task-sizes 2 1
+  torchrun --nproc-per-node 4 -m ictrl run best-cifar10-5 --stream.root data
   ictrl run ictrl-pictures --stream.root holiday --stream.task-sizes 2 1 --keep-pictures 4
 """
 RESUME_HELP = """Continue a run that was stopped or killed, exactly as if it had not been.

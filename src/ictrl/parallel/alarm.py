@@ -34,8 +34,7 @@ class Alarm:
         """whether it is for this process to tell: the first one, or the next one if that has died without a word"""
         self.lines: dict[socket.socket, int] = {}  # to whom
         self._said: dict[socket.socket, bytes] = {}
-        self._left = threading.Event()
-        self._wake, self._woken = socket.socketpair()
+        self._left, self._closed = threading.Event(), threading.Event()
 
     def connect(self, share: Callable[[tuple[str, int, bytes]], tuple[str, int, bytes]]) -> None:
         """Hold the lines; `share` gives all processes what the first one has."""
@@ -69,27 +68,28 @@ class Alarm:
             with suppress(OSError):
                 line.sendall(f"{code} {why}\n".encode())
                 line.shutdown(socket.SHUT_WR)
-        with suppress(OSError):
-            self._wake.send(b"x")
+
+    def linger(self) -> None:
+        """Wait until the first process has left too: torchrun ends all others as soon as one has failed, and the first
+        one is to say why."""
+        self._closed.wait(GRACE)
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
-            for line in (*self.lines, self._woken):
+            for line in self.lines:
                 selector.register(line, selectors.EVENT_READ)
-            open_lines = len(self.lines)
-            while open_lines and not self._left.is_set():
+            while selector.get_map():
                 for key, _ in selector.select():
-                    if (heard := key.fileobj) is self._woken or not isinstance(heard, socket.socket):
-                        continue
-                    said = b""
+                    heard, said = key.fileobj, b""
+                    assert isinstance(heard, socket.socket)
                     with suppress(OSError):
                         said = heard.recv(65536)
                     self._said[heard] = self._said.get(heard, b"") + said
                     if not said:
                         selector.unregister(heard)
-                        open_lines -= 1
                         self._ended(self.lines[heard], self._said[heard].decode(errors="replace"))
-        for line in (*self.lines, self._wake, self._woken):
+        self._closed.set()
+        for line in self.lines:
             line.close()
 
     def _ended(self, rank: int, said: str) -> None:

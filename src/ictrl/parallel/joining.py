@@ -140,5 +140,6 @@ def _told(alarm: Alarm, error: BaseException) -> BaseException:
     rank = alarm.group.rank
     alarm.leave(code, str(error) if code == MISTAKE else f"Process {rank} has failed: {error}")
     if rank:
+        alarm.linger()
         return ToldElsewhere(code)
     return ProcessesError(f"{error} {alarm.advice()}".strip()) if isinstance(error, ProcessesError) else error

@@ -87,7 +87,7 @@ def collective(call: Callable[..., Any], *given: Any) -> None:
     try:
         call(*given)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rpartition("] ")[2]  # without the place in somebody's source
         raise ProcessesError(f"Expected every process of this run to go on but one does not ({reason}).") from None
 
 
