@@ -87,6 +87,11 @@ SECTIONS = {
         "ictrl compare er-digits slda-digits --out runs/both",
     ],
     "Studies": ["ictrl study", "ictrl study my-study.toml", "ictrl study my-study.toml --only longer"],
+    "A search of settings": [
+        "ictrl search my-search.toml --trials 6",
+        "ictrl search my-search.toml --trials 8 --prune",
+        "ictrl search my-search.toml --trials 8 --seed 1",
+    ],
     "Data and recipes": ["ictrl data list", "ictrl data show ictrl-cifar10-5 --stream.limit 2", "ictrl recipes"],
     "Files of an earlier version": ["ictrl run old.toml", "ictrl migrate old.toml --check", "ictrl migrate old.toml"],
     "Mistakes": [
@@ -105,6 +110,9 @@ SECTIONS = {
         "ictrl resume runs/none",
         "ictrl report runs/digits runs/digits",
         "ictrl study nothing",
+        "ictrl study my-study.toml --on ray --address 127.0.0.1:1",
+        "ictrl study my-study.toml --gpus 1",
+        "ictrl search my-study.toml",
         "ictrl compare er-digits slda-letters",
     ],
     "Help": ["ictrl --help", "ictrl resume --help"],
@@ -126,6 +134,16 @@ three pictures that were not among them, and `more/` 60 of another class, `star`
     [[lines]]
     label = "longer"
     settings.method.later.epochs = 80
+
+and `my-search.toml`
+
+    description = "How fast and how long is the encoder trained best?"
+    recipe = "digits"
+    settings.stream = { tasks = 2, limit = 40, validation = 0.25 }
+
+    [ranges]
+    method.trunk.learning_rate = { low = 1e-4, high = 1e-2, log = true }
+    method.trunk.epochs = { low = 5, high = 15, step = 5 }
 
 An exit code other than 0 stands behind the command.
 """
@@ -165,8 +183,9 @@ def draw_folders(folder: Path) -> None:
         draw("star", chance).save(folder / "more" / "star" / f"{i:02d}.png")
     draw("star", chance).save(folder / "new" / "third.png")
     (folder / "old.toml").write_text('base = "digits"\n\n[game]\nfirst_epochs = 5\n', encoding="utf-8")
-    study = INTRODUCTION.split("`my-study.toml` is")[1].split("An exit code")[0]
+    study, search = INTRODUCTION.split("`my-study.toml` is")[1].split("An exit code")[0].split("and `my-search.toml`")
     (folder / "my-study.toml").write_text(textwrap.dedent(study), encoding="utf-8")
+    (folder / "my-search.toml").write_text(textwrap.dedent(search), encoding="utf-8")
 
 
 def record(command: str, folder: Path) -> str:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,46 @@ def test_a_study_whose_runs_fail_by_nobodys_mistake_is_a_failure(
     said = capsys.readouterr().err
     assert said.startswith("error: Expected every run to come to its end but 1 of 1 did not. joint-seed0: ")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["--gpus", "1"], "Expected --gpus together with --on ray"),
+        (["--on", "ray", "--jobs", "2"], "Expected --jobs or --on ray but got both (--jobs 2)"),
+        (["--on", "ray", "--part", "1/2"], "Expected --part or --on ray but got both"),
+        (["--on", "ray", "--device", "cuda:1"], "Expected cpu, cuda or auto as --device on Ray"),
+        (["--on", "ray", "--cpus", "1.5"], "Expected --cpus to be a whole number, or a share above 0, but got 1.5."),
+        (["--on", "ray", "--gpus", "1"], "Expected --gpus 0 for runs on the CPU but got 1"),
+        (["--on", "ray", "--address", "nowhere"], "Expected the address of a Ray cluster as HOST:PORT"),
+        (["--on", "ray", "--address", "127.0.0.1:1"], "but nobody answers there"),
+    ],
+)
+def test_what_does_not_go_together_with_a_cluster_is_refused(
+    given: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "methods.toml").write_text(STUDY)
+    assert call("study", "methods.toml", *given) == 2
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("ray", ["study", "methods.toml", "--on", "ray"]),
+        ("optuna", ["search", "methods.toml"]),
+    ],
+)
+def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
+    module: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "methods.toml").write_text(STUDY)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert call(*command) == 2
+    extra = {"ray": "ray", "optuna": "search"}[module]
+    assert capsys.readouterr().err.endswith(f"): pip install 'ictrl[{extra}]'.\n")

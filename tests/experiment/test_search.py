@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from study_support import write_study
-from support import call
+from support import ROOT, call
 
 from ictrl import ConfigError, load_recipe
 from ictrl.experiment.search import load_search
@@ -176,6 +176,12 @@ def test_a_trial_counts_by_the_mean_over_its_seeds(place: Path, capsys: pytest.C
         for seed, value in trial["by_seed"].items():
             folder = place / "out" / "s" / f"trial-000{trial['number']}-seed{seed}"
             assert json.loads((folder / "results.json").read_text())["memory"]["average"] == value
+
+
+def test_the_search_of_the_guide_is_one() -> None:
+    found = load_search(ROOT / "experiments" / "search-digits.toml")
+    assert not found.shares_first_task
+    assert (ROOT / "experiments" / "search-digits.toml").read_text() in (ROOT / "docs" / "many-machines.md").read_text()
 
 
 WRONG = {

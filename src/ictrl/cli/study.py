@@ -24,12 +24,18 @@ A study is a set of recipes, seeds and changed settings: those of the paper's ta
 your own as a TOML file. Finished runs are not repeated, and runs that begin alike share their first task. Ctrl-C stops
 after the current epoch; the same command goes on. A run that fails does not stop the others.
 
+On a Ray cluster (--on ray, with pip install 'ictrl[ray]') as many runs go at once as have room; a run whose worker dies
+goes on from its last checkpoint on another. Every machine needs the same ictrl, and the data under the same --root.
+
 Examples:
   ictrl study
   ictrl study methods-digits --seeds 0
   ictrl study constraint --root data
   ictrl study table1 --root data --only MNIST --seeds 0
   ictrl study my-study.toml --jobs 2
+  ictrl study my-study.toml --on ray                        (the cluster of this machine, started if there is none)
+  ictrl study my-study.toml --on ray --cpus 4 --gpus 0.5    (two runs share a GPU)
+  ictrl study my-study.toml --on ray --address 10.0.0.1:6379
   ictrl study my-study.toml --part 1/4   (the first of four parts, for four machines with one folder)
 
 A study file with three lines: a recipe, the same with one setting changed, and another method:

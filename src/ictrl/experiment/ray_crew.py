@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ictrl import __version__
 from ictrl.errors import InputError, RunsFailedError
 from ictrl.experiment.crew import GLANCE, RunEndedError
 from ictrl.experiment.ray_cluster import INSTALL, Cluster, ray_module
@@ -109,7 +110,7 @@ class RayCrew:
         """Another actor, wherever there is room for one."""
         cpus, gpus = self.cluster.cpus, self.cluster.gpus
         actor = self.ray.remote(Seat).options(num_cpus=cpus, num_gpus=gpus, max_concurrency=AT_ONCE, max_restarts=0)
-        return actor.remote(max(1, int(cpus)), gpus)
+        return actor.remote(max(1, int(cpus)), gpus, self.cluster.started)
 
     def _look_at(self, going: _Going, done: bool) -> None:
         """Fetch what is new of a run, and its end."""
@@ -166,7 +167,7 @@ class RayCrew:
             missing = re.search(r"No module named '?([\w.]+)", why)
             going.future.set_exception(
                 InputError(
-                    f"Expected ictrl {VERSIONS['ictrl']} on every machine of the cluster but one of them has no "
+                    f"Expected ictrl {__version__} on every machine of the cluster but one of them has no "
                     f"{missing[1] if missing else 'ictrl'}: {INSTALL} there."
                 )
             )

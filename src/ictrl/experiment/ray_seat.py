@@ -6,7 +6,9 @@ where a machine is lost, the run goes on elsewhere from the last checkpoint that
 
 import os
 import pickle
+import socket
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
@@ -20,8 +22,17 @@ from ictrl.experiment.scratch import scratch_folder
 from ictrl.experiment.study import Planned
 from ictrl.experiment.travel import Parcel, Sender, unpack
 
+
+def _code() -> str:
+    """A digest of the package as it lies here: of one version there may be several while it is worked on."""
+    root, sha = Path(ictrl.__file__).parent, sha256()
+    for path in sorted(root.rglob("*.py")):
+        sha.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:8]
+
+
 AT_ONCE = 3  # threads: a run that learns still answers, and still hears
-VERSIONS = {"ictrl": ictrl.__version__, "torch": torch.__version__.partition("+")[0]}
+VERSIONS = {"ictrl": f"{ictrl.__version__} ({_code()})", "torch": torch.__version__.partition("+")[0]}
 """of what decides results; how torch was built need not be the same"""
 
 
@@ -37,8 +48,8 @@ class Outcome:
 class Seat:
     """What an actor is made of."""
 
-    def __init__(self, threads: int, gpus: float) -> None:
-        self.threads = threads
+    def __init__(self, threads: int, gpus: float, alone: bool) -> None:
+        self.threads, self.where = threads, "" if alone else f" (on {socket.gethostname()})"
         self.stop, self.lock = Event(), Lock()
         self.sender: Sender | None = None
         if not gpus:
@@ -63,7 +74,7 @@ class Seat:
             except KeyboardInterrupt:
                 stopped = True
             except Exception as failure:
-                error = _told_from_here(failure, work, out)
+                error = _told_from_here(failure, work, out, self.where)
             with self.lock:
                 last, self.sender = self.sender.parcel(), None
         return Outcome(error, stopped, last)
@@ -83,9 +94,9 @@ def pack_run(item: Planned, out: Path, shared: Path | None, one_task: bool) -> b
     return pickle.dumps((item, str(out), str(shared.relative_to(out)) if shared else None, one_task))
 
 
-def _told_from_here(error: Exception, work: Path, out: str) -> Exception:
-    """An error as it can travel, with the place where the run is kept."""
-    line = str(error).replace(str(work), out)
+def _told_from_here(error: Exception, work: Path, out: str, where: str) -> Exception:
+    """An error as it can travel, with the place where the run is kept, and the machine if there are several."""
+    line = str(error).replace(str(work), out).rstrip(".") + f"{where}."
     if isinstance(error, UserError | NonFiniteError):
         kind: Any = InputError if isinstance(error, InputError) else type(error)
         return kind(line)

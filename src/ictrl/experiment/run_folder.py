@@ -98,8 +98,7 @@ class RunFolder:
         with alone(self.path / LOCK, self.path):
             yield
 
-    def remove_unfinished(self) -> None:
-        """What processes that died were writing."""
+    def remove_unfinished(self) -> None:  # of processes that died
         for part in WRITTEN_TO:
             remove_unfinished(self.path / part)
 

@@ -52,7 +52,7 @@ class Trials:
                 self.study = self.optuna.create_study(
                     storage=storage,
                     study_name="search",
-                    direction="maximize",
+                    direction=self.optuna.study.StudyDirection.MAXIMIZE,
                     load_if_exists=True,
                     pruner=self.optuna.pruners.MedianPruner(n_startup_trials=FEW),
                 )
