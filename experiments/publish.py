@@ -39,6 +39,7 @@ PAGE = ROOT / "docs" / "results.md"
 REACHED = ROOT / "src" / "ictrl" / "recipes" / "reached.json"
 EXPERIMENTS = ROOT / "docs" / "experiments.md"
 RIVALS = ("rivals", "references")  # studies with a page of their own, docs/rivals.md
+GENERATIVE = ("generative", "generative-digits")  # and docs/generative.md
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 HEAD = [
     "| recipe | memory | reencoded | untrained floor | frozen floor | forgetting, memory | kept | learning |",
@@ -211,7 +212,7 @@ def experiments() -> str:
 def sections(chosen_by: bool) -> list[str]:
     """The tables of the studies that settings were chosen by, or of the others."""
     parts = []
-    here = [name for name in study_names() if name not in RIVALS]
+    here = [name for name in study_names() if name not in (*RIVALS, *GENERATIVE)]
     for study, folder in choosing() if chosen_by else [(load_study(name), RESULTS / name) for name in here]:
         found = read_published(folder)
         if not found:

@@ -90,6 +90,8 @@ def test_every_study_can_be_planned(name: str, tmp_path: Path) -> None:
         "other-data",
         "rivals",
         "references",
+        "generative",
+        "generative-digits",
     ):  # questions of our own
         theirs = ("paper-", "authors-")
         papers = [line.recipe for line in study.lines if line.paper and line.recipe.name.startswith(theirs)]

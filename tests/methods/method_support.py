@@ -67,6 +67,7 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "joint_dcgan": {**ADVERSARIAL, "adversary": {"critic_steps": 1}},
     "dgr": ADVERSARIAL,
     "mergan": ADVERSARIAL,
+    "dgmw": ADVERSARIAL,
     "eec": AUTOENCODER,
     "eecs": AUTOENCODER,
     "fearnet": {

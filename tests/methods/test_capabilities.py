@@ -30,7 +30,7 @@ CAN: dict[str, set[type]] = {
     "ictrl": ALL - WIDE - {Remembers},
     "frozen": ALL - WIDE - {Remembers, Reviews},
     **{method: {Draws, Forgets} for method in ("joint_dcgan", "dgr")},  # whose classifier names what was drawn
-    **{method: {Draws, Replays, Forgets} for method in ("mergan", "eec", "eecs")},
+    **{method: {Draws, Replays, Forgets} for method in ("mergan", "dgmw", "eec", "eecs")},
     "wide": WIDE | {Remembers, Forgets},
     "wide-ictrl": ALL - {KeepsMoments, Reviews},
 }
