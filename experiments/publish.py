@@ -254,6 +254,8 @@ def repeats() -> list[str]:
     """What moves where nothing was changed: recipes that several studies have run with one seed."""
     alike: list[tuple[Recipe, int, list[Results]]] = []
     for found in published_runs():
+        if not found.device.startswith("cuda"):
+            continue
         recipe, seed = measured_recipe(found), found.seed
         runs = next((group for other, own, group in alike if (other, own) == (recipe, seed)), None)
         if runs is None:
@@ -265,6 +267,7 @@ def repeats() -> list[str]:
         + ", ".join(
             f"{protocol} {from_to(sorted(found.scores[protocol].last for found in runs), '.3f')}"
             for protocol in ("reencoded", "memory")
+            if all(protocol in found.scores for found in runs)
         )
         for recipe, seed, runs in alike
         if len(runs) > 1

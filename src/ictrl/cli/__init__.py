@@ -3,7 +3,6 @@
 `main` reads a command, runs it and turns what goes wrong into one line and an exit code.
 """
 
-import errno
 import io
 import os
 import sys
@@ -17,8 +16,6 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
 import tyro
 
 import ictrl
@@ -43,15 +40,15 @@ from ictrl.cli import (
     study,
     teach,
 )
+from ictrl.cli.failures import line_of
 from ictrl.cli.terminal import log_told, tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
-from ictrl.errors import InputError, NonFiniteError, ProcessesError, RunsFailedError, UserError
+from ictrl.errors import InputError, UserError
 from ictrl.parallel.joining import ToldElsewhere, launched
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
 LINGER = 10.0  # seconds that other processes wait for the first one to fail too: torchrun ends them when it has
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 DESCRIPTION = """Learn image classes one task after another, without keeping an old image. Begin with `ictrl run`.
 
@@ -132,28 +129,10 @@ def _main(arguments: list[str]) -> int:
         if debug:
             raise
         if speaks or not isinstance(error, UserError):
-            tell(f"error: {_line(error)}")
+            tell(f"error: {line_of(error)}")
         else:  # the first process makes the same mistake, and says so
             time.sleep(LINGER)
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
-
-
-def _line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        before = " What was written before is good." if error.errno in DISK else ""
-        return f"Expected to read and write {error.filename or 'files'} but could not: {error.strerror}.{before}"
-    if isinstance(error, UserError | NonFiniteError | ProcessesError | RunsFailedError | OSError):
-        return str(error)
-    if isinstance(error, RecursionError):
-        return "Expected settings and files of an ordinary depth but got some that are nested too deeply."
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        where = "the GPU" if isinstance(error, torch.OutOfMemoryError) else "this machine"
-        return f"Expected enough memory for this but {where} has too little left: free some, or ask for less."
-    if isinstance(error, np.linalg.LinAlgError) or type(error).__name__ == "_LinAlgError":  # torch has it nowhere else
-        reason = " ".join(str(error).split()).rstrip(".")
-        return f"Expected matrices that can be decomposed but got one that can not ({reason})."
-    reason = " ".join([f"{type(error).__name__}:", *str(error).split()])
-    return f"Expected the command to succeed but got {reason} (the same command with --debug shows where)"
 
 
 def _parsed(arguments: list[str]) -> Command:
