@@ -5,6 +5,7 @@ great deal that nobody asked; here it is kept quiet, and its usage reports are o
 """
 
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,7 +66,7 @@ def connected(address: str | None, cpus: float, gpus: float | None, devices: set
     ray = ray_module()
     _check(cpus, gpus, devices)
     address = address or os.environ.get("RAY_ADDRESS") or None
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, _own_token():
         started = _connect(ray, address, folder)
         try:
             _quiet()
@@ -77,6 +78,24 @@ def connected(address: str | None, cpus: float, gpus: float | None, devices: set
             with _less_said():
                 ray.shutdown()
             remove_abandoned()  # of seats that were killed
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """What Ray asks whoever joins a cluster that is started here: made for the occasion, and nowhere written down.
+
+    Without it Ray makes one and leaves it in the user's home. Other clusters, and a choice of the user's own, are not
+    touched by it.
+    """
+    before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _check(cpus: float, gpus: float | None, devices: set[str]) -> None:
@@ -115,6 +134,8 @@ def _connect(ray: Any, address: str | None, folder: Path) -> bool:
                     "Expected a Ray cluster on this machine but none is running: `ray start --head` starts one, and "
                     "without an address one is started for this command."
                 ) from error
+    if not any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
         with _less_said():
             ray.init(
