@@ -5,6 +5,7 @@ great deal that nobody asked; here it is kept quiet, and its usage reports are o
 """
 
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,7 +66,7 @@ def connected(address: str | None, cpus: float, gpus: float | None, devices: set
     ray = ray_module()
     _check(cpus, gpus, devices)
     address = address or os.environ.get("RAY_ADDRESS") or None
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, _own_token():
         started = _connect(ray, address, folder)
         try:
             _quiet()
@@ -77,6 +78,24 @@ def connected(address: str | None, cpus: float, gpus: float | None, devices: set
             with _less_said():
                 ray.shutdown()
             remove_abandoned()  # of seats that were killed
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """What Ray asks whoever joins a cluster that is started here: made for the occasion, and nowhere written down.
+
+    Without it Ray makes one and leaves it in the user's home. Other clusters, and a choice of the user's own, are not
+    touched by it.
+    """
+    before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _check(cpus: float, gpus: float | None, devices: set[str]) -> None:
@@ -102,7 +121,10 @@ def _connect(ray: Any, address: str | None, folder: Path) -> bool:
                 ray.init(address=address, **quiet)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"Expected a Ray cluster at {address} but could not join it: {reason[:500]}") from None
+            raise InputError(
+                f"Expected a Ray cluster at {address} but could not join it ({reason[:500].rstrip('.')}): check that it "
+                "has the same versions of Ray and Python and, where it asks for a token, set RAY_AUTH_MODE=token."
+            ) from None
         return False
     if address != "local":
         try:
@@ -115,6 +137,8 @@ def _connect(ray: Any, address: str | None, folder: Path) -> bool:
                     "Expected a Ray cluster on this machine but none is running: `ray start --head` starts one, and "
                     "without an address one is started for this command."
                 ) from error
+    if not any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
         with _less_said():
             ray.init(
