@@ -20,6 +20,7 @@ from ictrl.experiment.study_table import COLUMNS, read_published
 PAGE = ROOT / "docs" / "generative.md"
 NOT_RUN = ROOT / "experiments" / "not_run.toml"
 STUDIES = {"generative-digits": "Digits, 5 tasks", "generative": "MNIST and CIFAR-10"}
+BESIDE = {"generative-digits": ("methods-digits",)}
 HEAD = (
     *("", "last", "average", "forgetting", "drawings recognised"),
     *("kept", "parameters", "seconds", "seeds", "i-CTRL paper, last / average"),
@@ -54,8 +55,15 @@ def study_part(name: str, results: Any = RESULTS) -> list[str]:
     study, found = load_study(name), read_published(results / name)
     parts = ["", f"## {STUDIES[name]}", "", f"{study.description}: `ictrl study {name}`.", ""]
     if found:
-        parts += rows(HEAD, [cells(line, found[line.label]) for line in study.lines if line.label in found])
+        body = [cells(line, found[line.label]) for line in study.lines if line.label in found]
         runs = [run for line in found.values() for run in line]
+        for beside in BESIDE.get(name, ()):  # of another study, of the same stream
+            measured = read_published(results / beside)
+            for line in load_study(beside).lines:
+                first, *rest = cells(line, measured[line.label])
+                body.append([f"{first} (study {beside})", *rest])
+                runs += measured[line.label]
+        parts += rows(HEAD, body)
         machines = sorted({f"{run.device}, torch {run.versions['torch']}" for run in runs})
         parts += ["", f"{'; '.join(machines)}; test images. Runs shared the machine: compare seconds roughly."]
     if missing := [line for line in study.lines if line.label not in found]:

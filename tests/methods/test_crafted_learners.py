@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from method_support import learner_of
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -153,3 +154,26 @@ def test_a_pipe_is_named_and_not_waited_for(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="Expected a device of this machine"):
         ictrl.create_learner(ictrl.load_recipe("digits"), device=name)
+
+
+GENERATIVE = ["dgmw", "eec", "eecs", "fearnet", "redunet"]
+
+
+@pytest.mark.parametrize("method", GENERATIVE)
+def test_what_generative_methods_keep_is_compared_too(method: str, tmp_path: Path) -> None:
+    """Each tensor as another type of numbers, a row shorter, not finite, and with places that are not there."""
+    learner = learner_of(method)
+    learner.save(tmp_path / "whole")
+    for name, kept in learner.kept_tensors().items():
+        whole = not kept.is_floating_point()
+        changes: list[Callable[[Tensor], Tensor]] = [
+            lambda t: t.half() if t.is_floating_point() else t.float(),
+            lambda t: t[:-1],
+        ]
+        changes += [] if whole else [lambda t: t * float("nan")]
+        changes += [lambda t: t - 99] if kept.dtype == torch.int64 and name != "born" else []
+        for change in changes:
+            path = crafted(tmp_path / "whole", tmp_path / "crafted", tensor_changed(f"memory.{name}", change))
+            with pytest.raises(InputError) as caught:
+                ictrl.load_learner(path)
+            assert "\n" not in str(caught.value)

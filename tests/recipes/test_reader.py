@@ -48,7 +48,7 @@ def test_the_settings_of_every_method_survive_toml(name: str, tmp_path: Path) ->
     assert table["method"]["name"] == name
     sections = [key for key, value in table["method"].items() if isinstance(value, dict)]
     stages = [key for key in sections if "augmentation" in table["method"][key]]
-    assert stages
+    assert stages or name == "redunet"  # which trains nothing
     for number, stage in enumerate(stages):
         table["method"][stage] |= {"epochs": 3 + number, "warmup": number}
         table["method"][stage]["augmentation"] |= {"mirror": True, "shifts": 1 + number}

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from ictrl.errors import ConfigError
 from ictrl.methods.adversarial import AdversarialConfig, AdversarialLearner, Replay
+from ictrl.methods.checks import check_types
 from ictrl.methods.class_drawing import RecognisedDrawing
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.masked import (
@@ -225,6 +226,7 @@ class DGMw(AdversarialLearner[Kept], RecognisedDrawing[Kept]):
     def kept_from(self, labels: list[int], tensors: Kept) -> Kept:
         if not labels:
             return {}
+        check_types(tensors, whole=("tasks",), bits=("masks",))
         decoder, T = self._state.networks["decoder"], len(tensors["masks"])
         expected = {
             "masks": (T, packed_bytes(decoder)),
@@ -232,7 +234,7 @@ class DGMw(AdversarialLearner[Kept], RecognisedDrawing[Kept]):
             "tasks": (len(labels),),
         }
         found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if found != expected or tensors["masks"].dtype != torch.uint8 or not 0 <= int(tensors["tasks"].max()) < T:
+        if found != expected or not 0 <= int(tensors["tasks"].min()) <= int(tensors["tasks"].max()) < T:
             raise ValueError(f"what is kept has shapes {found} and not {expected}, or is of other tasks")
         return tensors
 

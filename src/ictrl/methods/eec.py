@@ -31,6 +31,7 @@ from torch.nn.functional import cross_entropy
 from ictrl.config import StageConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.concepts import Concepts, concepts_from
+from ictrl.methods.checks import check_types
 from ictrl.methods.class_drawing import RecognisedDrawing
 from ictrl.methods.supervised import OptimiserConfig, Seen, SupervisedConfig, sgd_stage
 from ictrl.nets.families import backbones
@@ -209,7 +210,10 @@ class EEC(RecognisedDrawing[Concepts]):
 
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> Concepts:
         d = self.settings.network.feature_dim
-        return concepts_from(tensors, len(labels), d) if labels else Concepts.none(d, self.device)
+        if not labels:
+            return Concepts.none(d, self.device)
+        check_types(tensors, whole=("counts", "rows", "born"))
+        return concepts_from(tensors, len(labels), d)
 
 
 class EECS(EEC):

@@ -35,6 +35,7 @@ from ictrl.errors import ConfigError
 from ictrl.memory.few_images import check_enough
 from ictrl.memory.recent import by_nearest
 from ictrl.memory.triangles import half_size, lower_half, whole
+from ictrl.methods.checks import check_types
 from ictrl.methods.first_task_encoder import FirstTaskConfig
 from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS
 from ictrl.methods.headless import HeadlessLearner
@@ -234,6 +235,7 @@ class FearNet(HeadlessLearner):
     def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if not labels:
             return {}
+        check_types(tensors, whole=("recent_rows",))
         rows, older = tensors["recent_rows"], len(tensors["code_means"])
         expected = {**self.shapes(older), "recent": (len(rows), self.settings.network.feature_dim)}
         found = {name: tuple(kept.shape) for name, kept in tensors.items() if name != "recent_rows"}

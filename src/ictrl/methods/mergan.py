@@ -23,6 +23,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ictrl.config import used_later
 from ictrl.errors import ConfigError
 from ictrl.methods.adversarial import AdversarialConfig, AdversarialLearner
 from ictrl.methods.class_drawing import RecognisedDrawing
@@ -38,9 +39,9 @@ class MeRGANConfig(AdversarialConfig):
 
     name: ClassVar[str] = "mergan"
 
-    replay: Literal["joint", "alignment"] = "joint"
+    replay: Literal["joint", "alignment"] = used_later("joint")
     """how: joint training with replayed images, or replay alignment"""
-    alignment: float = 0.064
+    alignment: float = used_later(0.064)
     """α of replay alignment, per image: the authors' 1e-3 times the 64 images that they add up"""
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ from ictrl.config import MethodConfig
 from ictrl.errors import ConfigError
 from ictrl.memory.few_images import check_enough
 from ictrl.memory.triangles import half_size, lower_half, whole
+from ictrl.methods.checks import check_types
 from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inputs import seeded
 from ictrl.nets.layers import exact_float32
@@ -206,6 +207,7 @@ class ReduNet(ForgettingLearner[Seconds]):
         if not labels:
             none = torch.zeros(0, dtype=torch.long, device=self.device)
             return Seconds(none, torch.zeros(0, half, device=self.device))
+        check_types(tensors, whole=("counts",))
         found = {name: tuple(kept.shape) for name, kept in tensors.items()}
         expected = {"counts": (len(labels),), "moments": (len(labels), half)}
         if found != expected or not bool((tensors["counts"] > 0).all()):
