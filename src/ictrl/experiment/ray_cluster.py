@@ -122,7 +122,7 @@ def _connect(ray: Any, address: str | None, folder: Path) -> bool:
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
-                f"Expected a Ray cluster at {address} but could not join it ({reason[:500].rstrip('.')}): check that it "
+                f"Expected a Ray cluster at {address} but could not join it ({reason[:500]}): check that it "
                 "has the same versions of Ray and Python and, where it asks for a token, set RAY_AUTH_MODE=token."
             ) from None
         return False
