@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ictrl import load_recipe
 from ictrl.cli.output import class_list, open_console, print_kept, print_results
 from ictrl.experiment.results import Results
 
@@ -71,6 +72,13 @@ def test_replay_that_is_poor_comes_with_advice(capsys: pytest.CaptureFixture[str
         output = capsys.readouterr().out
         assert f"Replay: {share:.0%} of the features drawn from memory are still recognised" in output
         assert ("Other epochs or another learning rate may help" in output) == advice
+
+
+def test_images_that_are_drawn_are_said_to_be_images(capsys: pytest.CaptureFixture[str]) -> None:
+    results = Results.read(STORED)
+    drawn = replace(results, replay=[0.9], recipe=load_recipe("mergan-digits"))
+    print_results(open_console(), drawn)
+    assert "Replay: 90% of the images drawn of all classes are recognised.\n" in capsys.readouterr().out
 
 
 def test_many_classes_are_cut_short() -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ictrl.cli.terminal import SafeConsole, shown
-from ictrl.experiment.findings import filled, remarks, verdict
+from ictrl.experiment.findings import filled, remarks, verdict, what_is_recognised
 from ictrl.experiment.results import PROTOCOLS, Results
 
 TITLES = {
@@ -67,10 +67,7 @@ def print_results(console: Console, results: Results, keeps_images: bool = False
     console.print("\n" + "\n".join(f"{title}: {what}" for title, what in (TITLES[name] for name in scores)) + "\n")
     print_kept(console, results, keeps_images)
     if results.replay:
-        console.print(
-            f"Replay: {results.replay[-1]:.0%} of the features drawn from memory are still recognised once decoded and "
-            "encoded."
-        )
+        console.print(f"Replay: {results.replay[-1]:.0%} {what_is_recognised(results)}.")
     console.print(f"\n{filled(verdict(results), results)}")
     for remark in remarks(results):
         console.print(remark)

@@ -10,6 +10,8 @@ import re
 
 from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.results import Results
+from ictrl.methods.base import LEARNERS
+from ictrl.methods.capabilities import DrawsFeatures
 
 EASY = 0.95  # a floor above this leaves little to learn
 COARSE = 0.1  # what test images cannot tell apart: from here on it is worth a remark
@@ -105,6 +107,14 @@ def remarks(results: Results) -> list[str]:
             "--calibration.held-out 0.25 holds more of them out."
         )
     return found
+
+
+def what_is_recognised(results: Results) -> str:
+    """What the share in `replay` is of: features that go through the loop, or images where a method draws no others."""
+    kind = LEARNERS.get(results.recipe.method.name)
+    if kind is None or issubclass(kind, DrawsFeatures):
+        return "of the features drawn from memory are still recognised once decoded and encoded"
+    return "of the images drawn of all classes are recognised"
 
 
 def of_replay(recognised: float) -> str | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ictrl.config import Recipe
 from ictrl.errors import InputError
 from ictrl.experiment.class_facts import Facts, read_facts
-from ictrl.experiment.findings import of_left_out, of_review, remarks, verdict
+from ictrl.experiment.findings import of_left_out, of_review, remarks, verdict, what_is_recognised
 from ictrl.experiment.results import Results
 from ictrl.experiment.review_record import read_review
 from ictrl.experiment.run_data import IN_MEMORY
@@ -76,6 +76,11 @@ class RunRecord:
     def keeps_moments(self) -> bool:
         """Whether the method keeps class moments, be there a learner that can be read or not."""
         return issubclass(LEARNERS[self.method], KeepsMoments)
+
+    @property
+    def recognised(self) -> str:
+        """What the share of replay that is recognised is of."""
+        return what_is_recognised(self.results)
 
     @property
     def draws(self) -> bool:
