@@ -137,10 +137,12 @@ def in_processes(work: str, scale: Scale, device: str, processes: int, threads: 
     return json.loads(said[0])
 
 
-def turns(ways: dict[str, Callable[[str, Scale], dict[str, Any]]], scale: Scale) -> list[dict[str, Any]]:
+def turns(
+    ways: dict[str, Callable[[str, Scale], dict[str, Any]]], scale: Scale, chosen: tuple[str, ...]
+) -> list[dict[str, Any]]:
     """Each way of learning each piece of work, in turns."""
     rows, exactly = [], replace(scale, precision="float32", epochs=max(3, COMPARED * scale.batch // scale.images))
-    for work in WORK:
+    for work in chosen:
         terms = {way: learn(work, exactly)["terms"] for way, learn in ways.items()}
         found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
         for _ in range(scale.rounds):
@@ -166,23 +168,25 @@ def apart(one: list[dict[str, float]], other: list[dict[str, float]]) -> float:
     return max(abs(a[name] - b[name]) / max(1.0, abs(a[name])) for a, b in zip(one, other) for name in a)
 
 
-def on_cpu(scale: Scale) -> list[dict[str, Any]]:
+def on_cpu(scale: Scale, chosen: tuple[str, ...]) -> list[dict[str, Any]]:
     ways = {"one process": (1, 1), "two processes": (2, 1), "two threads": (1, 2)}
     return turns(
         {name: lambda work, size, many=many: in_processes(work, size, "cpu", *many) for name, many in ways.items()},
         scale,
+        chosen,
     )
 
 
-def on_gpus(scale: Scale, processes: int) -> list[dict[str, Any]]:
+def on_gpus(scale: Scale, processes: int, chosen: tuple[str, ...]) -> list[dict[str, Any]]:
     ways = {"one process": 1, f"{processes} processes": processes}
     return turns(
         {name: lambda work, size, many=many: in_processes(work, size, "cuda", many, 4) for name, many in ways.items()},
         scale,
+        chosen,
     )
 
 
-def on_one_gpu(scale: Scale) -> list[dict[str, Any]]:
+def on_one_gpu(scale: Scale, chosen: tuple[str, ...]) -> list[dict[str, Any]]:
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29591")
 
     def without(work: str, scale: Scale) -> dict[str, Any]:
@@ -194,10 +198,10 @@ def on_one_gpu(scale: Scale) -> list[dict[str, Any]]:
             return learned(work, scale, "cuda")
 
     with joined("cuda", whole=Group(0, 1)):
-        for work in WORK:  # kernels are compiled, and NCCL begins, before anything counts
+        for work in chosen:  # kernels are compiled, and NCCL begins, before anything counts
             within(work, scale)
             without(work, scale)
-        return turns({"no group": without, "a group of one": within}, scale)
+        return turns({"no group": without, "a group of one": within}, scale, chosen)
 
 
 def main() -> None:
@@ -205,6 +209,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--processes", type=int, default=1, help="GPUs that take turns with one")
     parser.add_argument("--rounds", type=int, help="how often all take their turn")
+    parser.add_argument("--work", nargs="+", choices=WORK, default=WORK, help="what is learned; all by default")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--worker", choices=WORK, help=argparse.SUPPRESS)
     parser.add_argument("--scale", type=json.loads, help=argparse.SUPPRESS)
@@ -217,9 +222,10 @@ def main() -> None:
         return
     begun = time.perf_counter()
     if options.device == "cpu":
-        rows = on_cpu(scale)
+        rows = on_cpu(scale, tuple(options.work))
     else:
-        rows = on_one_gpu(scale) if options.processes == 1 else on_gpus(scale, options.processes)
+        work = tuple(options.work)
+        rows = on_one_gpu(scale, work) if options.processes == 1 else on_gpus(scale, options.processes, work)
     found = {
         "command": f"python benchmarks/parallel.py --device {options.device} --processes {options.processes}",
         "device": device_name(torch.device(options.device)),

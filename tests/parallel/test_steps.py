@@ -1,6 +1,6 @@
 """Two and four processes learn what one does: every term, every gradient, every statistic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -156,18 +156,18 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 TASKS = [pictures(labels, each=32) for labels in ([5, 3], [2, 30])]
 
 
-def learned(begun: Path) -> dict[str, dict[str, Any]]:
+def learned(begun: Path, names: Iterable[str] = LEARNERS) -> dict[str, dict[str, Any]]:
     """Of each learner the terms of every step of two tasks, the second one after a first that one process has learned
     and saved, and what has become of it."""
     found = {}
-    for name, recipe in LEARNERS.items():
+    for name in names:
         terms: list[dict[str, float]] = []
 
         def note(report: EpochReport, terms: list[dict[str, float]] = terms) -> None:
             terms.append(report.terms)
 
         saved, (X, y) = begun / f"{name}.safetensors", TASKS[0]
-        first = create_learner(recipe()).learn(X[:62], y[:62], note)
+        first = create_learner(LEARNERS[name]()).learn(X[:62], y[:62], note)
         if not saved.exists():
             first.save(saved)
         X, y = TASKS[1]
@@ -196,24 +196,30 @@ def alone(begun: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=[2, 4])
 def shared(request: pytest.FixtureRequest, begun: Path, alone: Any) -> list[dict[str, dict[str, Any]]]:
-    return together(request.param, lambda: learned(begun))
+    names = LEARNERS if request.param == 2 else ["ictrl", "wide"]
+    return together(request.param, lambda: learned(begun, names))
+
+
+def compared(alone: dict[str, Any], shared: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """What one process has found of the learners that several have taught."""
+    return [(name, alone[name]) for name in shared[0]]
 
 
 def test_ten_steps_of_either_task_have_the_same_losses(alone: dict[str, Any], shared: list[dict[str, Any]]) -> None:
-    for name, expected in alone.items():
+    for name, expected in compared(alone, shared):
         for found in shared:
             for ours, theirs in zip(found[name]["terms"], expected["terms"], strict=True):
                 assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-5), name
 
 
 def test_statistics_of_batchnorm_are_those_of_one_process(alone: dict[str, Any], shared: list[dict[str, Any]]) -> None:
-    for name, expected in alone.items():
+    for name, expected in compared(alone, shared):
         for buffer, value in expected["buffers"].items():
             torch.testing.assert_close(shared[0][name]["buffers"][buffer], value, rtol=1e-3, atol=1e-4, msg=name)
 
 
 def test_classes_are_those_of_one_process(alone: dict[str, Any], shared: list[dict[str, Any]]) -> None:
-    for name, expected in alone.items():
+    for name, expected in compared(alone, shared):
         pairs = zip(shared[0][name]["predicted"], expected["predicted"], strict=True)
         assert sum(one != other for one, other in pairs) <= 1, name
 

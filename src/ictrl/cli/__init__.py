@@ -44,7 +44,7 @@ from ictrl.cli.failures import line_of
 from ictrl.cli.terminal import log_told, tell
 from ictrl.cli.unknown_options import check_method, check_names, check_stream_alone
 from ictrl.errors import InputError, UserError
-from ictrl.parallel.joining import ToldElsewhere, launched
+from ictrl.parallel.joining import ToldElsewhere, begun
 from ictrl.recipes.reader import load_recipe, recipe_names
 
 FAILURE, USER_MISTAKE, INTERRUPTED = 1, 2, 130
@@ -98,7 +98,7 @@ def _unraisable(hook: Callable[[Any], object], what: Any) -> None:
 
 
 def _main(arguments: list[str]) -> int:
-    debug, speaks = "--debug" in arguments, os.environ.get("RANK", "0") == "0"
+    debug, speaks = "--debug" in arguments, (together := begun()) is None or together.rank == 0
     try:
         startup.finished()
         if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
@@ -108,12 +108,11 @@ def _main(arguments: list[str]) -> int:
             print(f"ictrl {ictrl.__version__}")
             return 0
         with log_told():
-            command = _parsed(arguments)
-            sharing = isinstance(command, run.RunCommand | run.ResumeCommand)
-            if (others := launched()) is not None and not sharing:
+            command = _parsed(arguments, speaks)
+            if together is not None and not isinstance(command, run.RunCommand | run.ResumeCommand):
                 raise InputError(
                     "Expected one process for this command, since only `run` and `resume` can be shared, but torchrun "
-                    f"began {others.size}: leave torchrun out."
+                    f"began {together.size}: leave torchrun out, or unset WORLD_SIZE."
                 )
             command.execute()
         return 0
@@ -135,9 +134,9 @@ def _main(arguments: list[str]) -> int:
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
 
 
-def _parsed(arguments: list[str]) -> Command:
+def _parsed(arguments: list[str], speaks: bool) -> Command:
     """The command that was typed; of several processes only the first one says what is wrong with it."""
-    if (together := launched()) is None or together.rank == 0:
+    if speaks:
         return parse(arguments)
     try:
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):

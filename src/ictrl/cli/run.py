@@ -1,6 +1,7 @@
 """`ictrl run`, `resume` and `evaluate`."""
 
 import json
+import os
 import re
 import time
 from dataclasses import dataclass, field
@@ -189,7 +190,8 @@ def go_on_line(out: Path) -> str:
     if not begun(out):
         return ""
     if (together := launched()) is not None:
-        return f"Go on with any number of processes: torchrun --nproc-per-node {together.size} -m ictrl resume {out}"
+        here = os.environ.get("LOCAL_WORLD_SIZE", together.size)  # on this machine
+        return f"Go on with any number of processes: torchrun --nproc-per-node {here} -m ictrl resume {out}"
     return f"Go on with: ictrl resume {out}"
 
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from ictrl.errors import ProcessesError
 from ictrl.parallel.sharing import Group
 
 GRACE = 3.0  # seconds in which a process may end by itself
@@ -35,11 +36,26 @@ class Alarm:
         self.lines: dict[socket.socket, int] = {}  # to whom
         self._said: dict[socket.socket, bytes] = {}
         self._left, self._closed = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
 
     def connect(self, share: Callable[[tuple[str, int, bytes]], tuple[str, int, bytes]]) -> None:
         """Hold the lines; `share` gives all processes what the first one has."""
+        try:
+            self._connect(share)
+        except OSError as error:
+            raise ProcessesError(
+                f"Expected process {self.group.rank} and the first one to reach each other but they could not "
+                f"({error}): let machines that learn together connect to each other, on any port."
+            ) from None
+        for line in self.lines:
+            line.settimeout(None)
+            _keep_alive(line)
+        self._thread = threading.Thread(target=self._listen, name="alarm", daemon=True)
+        self._thread.start()
+
+    def _connect(self, share: Callable[[tuple[str, int, bytes]], tuple[str, int, bytes]]) -> None:
         if self.group.rank == 0:
-            with socket.create_server(("", 0), backlog=self.group.size) as server:
+            with _server(self.group.size) as server:
                 server.settimeout(CONNECT)
                 word = secrets.token_bytes(16)
                 share((os.environ.get("MASTER_ADDR", "localhost"), server.getsockname()[1], word))
@@ -56,10 +72,6 @@ class Alarm:
             line = socket.create_connection((host, port), timeout=CONNECT)
             line.sendall(word + self.group.rank.to_bytes(4, "little"))
             self.lines[line] = 0
-        for line in self.lines:
-            line.settimeout(None)
-            _keep_alive(line)
-        threading.Thread(target=self._listen, name="alarm", daemon=True).start()
 
     def leave(self, code: int = 0, why: str = "") -> None:
         """Say that this process ends, and why."""
@@ -70,9 +82,10 @@ class Alarm:
                 line.shutdown(socket.SHUT_WR)
 
     def linger(self) -> None:
-        """Wait until the first process has left too: torchrun ends all others as soon as one has failed, and the first
-        one is to say why."""
-        self._closed.wait(GRACE)
+        """Wait until the others have left too, or the first one, to which there is a line: torchrun ends all as soon as
+        one has failed, and the first one is to say why."""
+        if self._closed.wait(GRACE) and self._thread is not None:
+            self._thread.join()  # it would not survive the interpreter's end
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -114,6 +127,13 @@ class Alarm:
     def line(self) -> str:
         """What has happened and how to go on."""
         return f"{self.reason} {self.advice()}".strip()
+
+
+def _server(lines: int) -> socket.socket:
+    """On a port that the system chooses, by whichever protocol there is."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", 0), family=socket.AF_INET6, backlog=lines, dualstack_ipv6=True)
+    return socket.create_server(("", 0), backlog=lines)
 
 
 def _received(line: socket.socket, n: int) -> bytes:

@@ -57,6 +57,14 @@ def launched(environment: Mapping[str, str] = os.environ) -> Group | None:
     return found
 
 
+def begun() -> Group | None:
+    """The same, for who does not mind what is odd about them: it is said where they are to join."""
+    try:
+        return launched()
+    except InputError:
+        return None
+
+
 @contextmanager
 def joined(
     device: str = "auto",
@@ -74,8 +82,6 @@ def joined(
         yield group()
         return
     cuda = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    if cuda:
-        torch.cuda.set_device(_own_gpu(device))
     own = not dist.is_initialized()
     if own:
         _begin("cpu:gloo,cuda:nccl" if cuda else "gloo", found, timedelta(minutes=minutes))
@@ -84,6 +90,8 @@ def joined(
     try:
         with member_of(found):
             alarm.connect(from_first)
+            if cuda:
+                torch.cuda.set_device(_own_gpu(device))
             yield found
             wait_for_all()
     except BaseException as error:
@@ -94,6 +102,7 @@ def joined(
         raise told from None
     else:
         alarm.leave()
+        alarm.linger()
         if own:
             dist.destroy_process_group()
     finally:
