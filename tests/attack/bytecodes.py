@@ -52,6 +52,7 @@ class Traced:
         With an `error`, that is raised instead, once, at the first bytecode from there on that can raise one.
         """
         self.count, self.delivered, self._at, self._error, self._late = 0, 0, list(at), error, False
+        self._victim: FrameType | None = None
         before = self.install(signal.SIGINT, self._interrupted)
         try:
             sys.settrace(self._called)
@@ -97,6 +98,8 @@ class Traced:
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         if frame is not None and frame.f_code in (Traced._bytecode.__code__, Traced._called.__code__):
             self._late = True  # it is not we who are to be interrupted: once more, at the next bytecode
+            return
+        if self._victim is None:  # the flag was set at the end of a case before, and is looked at only now
             return
         self._victim.f_trace = self._bytecode
         if not self._at:  # the flag was set once more before it was looked at
