@@ -17,7 +17,8 @@ from ictrl.cli import main, parse
 from ictrl.cli.run import RunCommand
 
 COMMANDS = [
-    "run", "resume", "evaluate", "review", "compare", "study", "predict", "teach", "classes", "forget", "serve",
+    "run", "resume", "evaluate", "review", "compare", "study",
+    "search", "predict", "teach", "classes", "forget", "serve",
     "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes",
     "methods", "migrate",
 ]  # fmt: skip
@@ -110,7 +111,7 @@ def test_what_nobody_foresaw_is_one_line_and_with_debug_a_traceback(
     def fail() -> list[str]:
         raise RuntimeError("out of\n  luck")
 
-    monkeypatch.setattr("ictrl.cli.run.recipe_names", fail)
+    monkeypatch.setattr("ictrl.cli.recipes.recipe_names", fail)
     assert call("recipes") == 1
     assert capsys.readouterr().err == (
         "error: Expected the command to succeed but got RuntimeError: out of luck (the same command with --debug shows "
