@@ -173,6 +173,7 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
         "serve",
         "attack",
         "parallel",
+        "scale",
     )  # of no study
     folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.name not in named and path.is_dir()]
     studies = [(load_study(folder.name), folder, "test images") for folder in folders]

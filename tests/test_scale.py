@@ -12,6 +12,7 @@ from ictrl.data.image_file import open_arrays
 from ictrl.memory.wide_memory import nothing_yet
 
 MODEL, COST, STREAMING = script("cost_model"), script("cost"), script("streaming")
+PUBLISH = script("publish_scale")
 
 
 def test_a_pass_is_counted_as_by_hand() -> None:
@@ -80,3 +81,35 @@ def test_memory_of_a_run_is_watched() -> None:
     assert row["pictures"] == 400
     assert 0.1 < row["in_use_gigabytes"] < 2
     assert row["last"] > 0.05
+
+
+def test_the_measured_part_of_the_page_is_that_of_the_files() -> None:
+    text = PUBLISH.LARGE.read_text("utf-8")
+    assert PUBLISH.with_measured(text) == text, "run python experiments/publish_scale.py"
+
+
+def test_what_is_measured_of_the_model_becomes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = {"trunk": [1e-3, 1e-14, 1e-12], "reading": [1e-14, 1e-12, 1e-14, 1e-13], "bytes_per_activation": 8.0}
+    run = MODEL.WideRun(NetworkConfig(), 5, 1000, 100, 2, epochs=10, batch=100, D=64, views=2)
+    parts = MODEL.wide_seconds(run, constants["trunk"], constants["reading"])
+    learned = parts["first task"] + parts["reading"]
+    measured = {"learn": learned / 1.1, "measure": 1.0, "whole": sum(parts.values()), "gigabytes": 0.0}
+    predicted = {"learn": learned, "measure": 1.0, "whole": sum(parts.values()), "gigabytes": 0.0}
+    found = {
+        "device": "cuda, some GPU",
+        "versions": {"torch": "2", "ictrl": "0"},
+        "constants": constants,
+        "checks": [{"name": "a run", "measured": measured, "predicted": predicted}],
+        "game": COST.game(json.loads((Path(COST.DOCS) / "speed.json").read_text())),
+    }
+    (tmp_path / "cost.json").write_text(json.dumps(found))
+    monkeypatch.setattr(PUBLISH, "RESULTS", tmp_path)
+    page = PUBLISH.page()
+    assert "| a run: learning |" in page
+    assert "| +10 % |" in page
+    assert "ImageNet-1k in 100 tasks: by the model, not run" in page
+    assert "64 | " in page
+    predicted["learn"] *= 2
+    (tmp_path / "cost.json").write_text(json.dumps(found))
+    with pytest.raises(AssertionError, match="the model is off by"):
+        PUBLISH.page()
