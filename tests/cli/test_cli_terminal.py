@@ -184,3 +184,13 @@ def test_a_program_that_imports_the_library_keeps_its_handlers() -> None:
     script = "import signal, ictrl; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "True\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_tilde_that_the_shell_left_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    options = ["--trunk.epochs", "1", "--trunk.warmup", "0", "--stream.limit", "20", "--device", "cpu"]
+    assert call("run", "digits", "--out=~/runs/one", *options) == 0
+    assert (tmp_path / "home" / "runs" / "one" / "results.json").exists()
+    assert call("report", "~/runs/one") == 0
+    assert not (tmp_path / "~").exists()

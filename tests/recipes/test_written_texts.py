@@ -64,3 +64,11 @@ JSON = st.recursive(
 @settings(max_examples=100, deadline=None)
 def test_lines_of_json_hold_what_they_were_given(value: object) -> None:
     assert json.loads(to_lines(value)) == value
+
+
+def test_a_number_that_no_file_can_hold_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    recipe = replace(recipe, run=replace(recipe.run, keep_pictures=10**20))
+    with pytest.raises(ConfigError, match="at most 64 bits but run.keep_pictures has more"):
+        run(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

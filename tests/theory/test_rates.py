@@ -1,5 +1,7 @@
 """Rates against an independent NumPy reference, and the properties that the mathematics promises."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -172,3 +174,11 @@ def test_nan_features_are_named_as_such() -> None:
         NonFiniteError, match=r"NaN or infinite second moments: lower the learning rate \(class 2 of Z\)"
     ):
         objective(Z, Z_hat, y, 3)
+
+
+def test_a_failed_factorisation_can_be_sent_to_another_process() -> None:
+    """Or whoever waits for its answer hears of nothing but a process that is gone."""
+    with pytest.raises(NonFiniteError) as caught:
+        coding_rate(torch.full((2, 3, 3), float("nan")), torch.ones(2), 1.0)
+    sent = pickle.loads(pickle.dumps(caught.value))
+    assert (type(sent), str(sent), sent.index) == (type(caught.value), str(caught.value), 0)

@@ -5,6 +5,7 @@
 
 import io
 import os
+import re
 import sys
 import time
 from _thread import interrupt_main, start_new_thread
@@ -103,7 +104,7 @@ def _main(arguments: list[str]) -> int:
         startup.finished()
         if isinstance(sys.stdout, io.TextIOWrapper):  # × and Δ do not stop at a terminal that cannot show them
             sys.stdout.reconfigure(errors="backslashreplace")
-        arguments = [argument for argument in arguments if argument != "--debug"]
+        arguments = [at_home(argument) for argument in arguments if argument != "--debug"]
         if arguments == ["--version"]:
             print(f"ictrl {ictrl.__version__}")
             return 0
@@ -132,6 +133,16 @@ def _main(arguments: list[str]) -> int:
         else:  # the first process makes the same mistake, and says so
             time.sleep(LINGER)
         return USER_MISTAKE if isinstance(error, UserError) else FAILURE
+
+
+def at_home(argument: str) -> str:
+    """`~` is one's home, also where the shell has left it as it is: behind an option and its equals sign, or quoted.
+
+    >>> at_home("--out=~/runs") == f"--out={Path.home()}/runs", at_home("a~/b")
+    (True, 'a~/b')
+    """
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    return f"{option}{equals}{Path(value).expanduser()}" if re.match("~(/|$)", value) else argument
 
 
 def _parsed(arguments: list[str], speaks: bool) -> Command:

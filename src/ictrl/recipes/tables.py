@@ -93,6 +93,9 @@ def to_toml(recipe: Recipe) -> str:
 
     table = recipe_to_table(recipe)
     for name, value in flat(table):
+        numbers = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(number, int) and not -(2**63) <= number < 2**63 for number in numbers):
+            raise ConfigError(f"Expected whole numbers of at most 64 bits but {name} has more: choose a smaller one.")
         try:
             str(value).encode()
         except UnicodeEncodeError:

@@ -177,6 +177,10 @@ class _CholeskyError(NonFiniteError):
         self.index = index
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type["_CholeskyError"], tuple[int, str]]:
+        """It is sent from one process to another, by what it was made of."""
+        return type(self), (self.index, self.reason)
+
 
 def _check_cholesky(failed: Tensor, S: Tensor, eps_sq: float) -> None:
     if not failed.any():
