@@ -157,7 +157,8 @@ def test_ctrl_c_leaves_no_process_and_no_folder_but_what_was_played(how: signal.
         _, said = attacks.communicate(timeout=60)
     assert attacks.returncode == 130
     # Python's own pool may say afterwards that its pipe was closed already
-    assert said.startswith("Stopped. What was played is written; go on with --resume.\n")
+    stopped = "Stopped. What was played is written; go on with --resume.\n"
+    assert said == stopped or said.startswith(f"{stopped}Exception ignored in: <module 'threading'")
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["ends.json", "waits.json"]
     assert "| Waits | 1 of 3 (stopped) | 1 | 0 | 0 |" in page.read_text()
     assert page.read_text().startswith("before\n")
