@@ -25,7 +25,19 @@ privacy = script("privacy")
 
 FOUND = 0.01  # of the features' spread
 BOUND = 0.8  # area under the ROC curve of telling what was learned from what was not
-STATISTICS = ["adagauss", "analytic", "fearnet", "fecam", "frozen", "ictrl", "redunet", "slda", "wide", "wide-ictrl"]
+STATISTICS = [
+    "adagauss",
+    "analytic",
+    "fearnet",
+    "fecam",
+    "frozen",
+    "ictrl",
+    "redunet",
+    "slda",
+    "wide",
+    "wide-gan",
+    "wide-ictrl",
+]
 
 
 def unit(n: int, d: int, seed: int = 0) -> Tensor:
@@ -117,7 +129,7 @@ def stolen(method: str, tmp_path: Path) -> tuple[Any, Tensor, dict[str, float], 
     return learner, held, {name: auroc(known[name], unknown[name]) for name in known}, (X, others)
 
 
-@pytest.mark.parametrize("method", ["ictrl", "frozen", "wide-ictrl"])
+@pytest.mark.parametrize("method", ["ictrl", "frozen", "wide-ictrl", "wide-gan"])
 def test_no_image_is_found_in_the_file_of_a_method_that_keeps_none(method: str, tmp_path: Path) -> None:
     learner, held, told, (X, others) = stolen(method, tmp_path)
     assert not len(held)

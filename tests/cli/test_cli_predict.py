@@ -257,6 +257,7 @@ def test_a_learner_that_knows_no_strangers_says_so(
     assert call("predict", own_run, "red.png", "--unknown", "0.05", "--device", "cpu") == 2
     captured = capsys.readouterr()
     assert (
-        captured.err == "error: Expected a method that can tell unknown pictures (wide, wide-ictrl) but ictrl cannot.\n"
+        captured.err
+        == "error: Expected a method that can tell unknown pictures (wide, wide-gan, wide-ictrl) but ictrl cannot.\n"
     )
     assert captured.out == ""

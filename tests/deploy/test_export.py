@@ -36,6 +36,7 @@ FAMILIES = [
     "redunet",
     "slda",
     "wide",
+    "wide-gan",
     "wide-ictrl",
 ]
 MANY = torch.cat([TESTS] * 80)  # more than pass through a network at once

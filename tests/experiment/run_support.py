@@ -39,7 +39,7 @@ def quick(kind: str = "ictrl", /, **changes: Any) -> Recipe:
         own: dict[str, Any] = {"anti_collapse": 0.0} if kind == "adagauss" else {}  # which wants larger batches
         own |= {name: STAGE for name in ("stage", "drawing", "coding") if name in METHODS[kind].__dataclass_fields__}
         recipe = recipe_with(recipe, {"method": {"name": kind, **own}})
-    if kind in ("wide", "wide-ictrl"):
+    if kind in ("wide", "wide-ictrl", "wide-gan"):
         recipe = recipe_with(recipe, {"method": {"trunk": STAGE}})
     if "tasks" in changes.get("stream", {}):
         changes["stream"] = {"task_sizes": [], **changes["stream"]}

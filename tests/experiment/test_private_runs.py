@@ -31,7 +31,7 @@ def images_of(recipe: Recipe) -> Tensor:
     return torch.cat([part for task in tasks for part in (task.images, task.test_images)])
 
 
-@pytest.mark.parametrize("kind", ["ictrl", "frozen", "wide-ictrl", "wide", "finetune", "slda"])
+@pytest.mark.parametrize("kind", ["ictrl", "frozen", "wide-ictrl", "wide-gan", "wide", "finetune", "slda"])
 def test_no_file_of_a_run_holds_an_image(kind: str, tmp_path: Path) -> None:
     recipe, out = private(kind), tmp_path / "run"
     run(recipe, out)

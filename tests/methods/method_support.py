@@ -87,6 +87,13 @@ OWN_SETTINGS: dict[str, dict[str, Any]] = {
         "first": {"weights": {"match_new": 10.0}},
         "later": {"batch": 15, "weights": {"match_new": 10.0, "match_replayed": 10.0}},
     },
+    "wide-gan": {
+        "reading": {"pool": 2},
+        "trunk": {"epochs": 3, "batch": 15, "warmup": 1},
+        "code": 6,
+        "first": {"learning_rate": 2e-3},
+        "later": {"batch": 15, "learning_rate": 2e-3, "recognised": 0.1},
+    },
     "joint": {"stage": {"epochs": 3, "batch": 30, "learning_rate": 1e-3, "ema": 0.0}},
 }
 

@@ -31,7 +31,7 @@ from ictrl.methods.storage import LEARNER, read_stored
 TRAIN_ONCE = {"frozen", "wide", "slda", "fecam", "analytic", "fearnet"}  # and only remember after their first task
 SEVERAL_STAGES = {"joint_dcgan": 6, "dgr": 6, "mergan": 6, "dgmw": 6, "eec": 9, "eecs": 6}
 """epochs of methods whose tasks have several stages of three epochs"""
-EPOCHS = {("wide-ictrl", 0): 6}  # its first task alone; all others have one stage
+EPOCHS = {("wide-ictrl", 0): 6, ("wide-gan", 0): 6}  # the first task alone; all others have one stage
 EPOCHS |= {(method, task): epochs for method, epochs in SEVERAL_STAGES.items() for task in (0, 1)}
 # (method, task) with epochs in it
 PLAYED = [(method, task) for method in METHODS for task in (0, 1) if not (task and method in TRAIN_ONCE)]

@@ -32,7 +32,7 @@ CAN: dict[str, set[type]] = {
     **{method: {Draws, Forgets} for method in ("joint_dcgan", "dgr")},  # whose classifier names what was drawn
     **{method: {Draws, Replays, Forgets} for method in ("mergan", "dgmw", "eec", "eecs")},
     "wide": WIDE | {Remembers, Forgets},
-    "wide-ictrl": ALL - {KeepsMoments, Reviews},
+    **{method: ALL - {KeepsMoments, Reviews} for method in ("wide-ictrl", "wide-gan")},
 }
 
 

@@ -16,8 +16,8 @@ from support import pictures
 
 from ictrl import EpochReport, Learner, create_learner, load_learner
 
-SEVERAL = ("ictrl", "wide-ictrl", "er", "cls_er", "ewc", "adagauss")
-"""With two players, with a frozen trunk, with images, with several networks, with two recordings, with an adapter."""
+SEVERAL = ("ictrl", "wide-ictrl", "wide-gan", "er", "cls_er", "ewc", "adagauss")
+"""Two players, a frozen trunk, a critic, images, several networks, two recordings, an adapter."""
 PLACES = 6  # of the operations of a task at which something goes wrong
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

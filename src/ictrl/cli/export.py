@@ -17,8 +17,8 @@ EXPORT_HELP = """Write a learner for use elsewhere: an ONNX graph, or a small fi
 
 With -o NAME.onnx the file holds all from a picture's pixels to its label: resizing as in training, scaling, encoder and
 classifier. Its input is `images`, uint8 (batch, channels, height, width), any number of pictures of any one size; its
-outputs are `labels`, `scores` and, of wide and wide-ictrl, calibrated `probabilities`. Names of classes lie in its
-metadata. Any ONNX runtime runs it, without Python or PyTorch. Writing it needs: pip install 'ictrl[onnx]'.
+outputs are `labels`, `scores` and, of wide, wide-ictrl and wide-gan, calibrated `probabilities`. Names of classes lie
+in its metadata. Any ONNX runtime runs it, without Python or PyTorch. Writing it needs: pip install 'ictrl[onnx]'.
 
 With -o NAME.safetensors it is what `learner.save(path, inference_only=True)` writes: a learner for this library that
 predicts exactly as before and cannot go on learning; with --decoder it can also draw.

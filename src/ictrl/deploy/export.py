@@ -3,7 +3,7 @@
     images         uint8 (batch, channels, height, width): any number of pictures of any one size
     labels         int64 (batch,): the labels that were learned
     scores         float32 (batch, classes): columns as in `classes_`, the largest for the label given
-    probabilities  float32 (batch, classes), calibrated; of `wide` and `wide-ictrl` alone
+    probabilities  float32 (batch, classes), calibrated; of `wide`, `wide-ictrl` and `wide-gan` alone
 
 What `predict` does is traced, on the CPU and in float32 whatever the learner works in, so that there is one definition
 of it and no GPU kernel in the graph. Decoding a file, turning it upright and making colours grey is left to the caller.

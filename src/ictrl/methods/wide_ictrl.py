@@ -11,35 +11,27 @@ come, old classes replayed from their direction Gaussians. Because such an encod
 not see, the decoder also pays for what the trunk's stages see in its images (feature matching).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ictrl.config import GameConfig, GameStageConfig, MemoryConfig, MethodConfig, Recipe, WeightsConfig, used_later
+from ictrl.config import GameConfig, GameStageConfig, MemoryConfig, MethodConfig, WeightsConfig, used_later
 from ictrl.errors import ConfigError
 from ictrl.memory.few_images import check_enough
-from ictrl.memory.store import Memory
-from ictrl.memory.wide_memory import WideMemory, nothing_yet
-from ictrl.methods.closed_loop import REPLAYED, DrawingLearner
-from ictrl.methods.forgetting import IN_THE_WEIGHTS
-from ictrl.methods.inference import check_can_draw
-from ictrl.methods.threads import reads
-from ictrl.methods.wide import Wide, WideConfig, WideLearner, default_trunk
+from ictrl.methods.wide import WideConfig, default_trunk
+from ictrl.methods.wide_drawing import WideAndDrawn, WideDrawingLearner
 from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import backbones
 from ictrl.nets.head import HeadOnTrunk
 from ictrl.nets.wrappers import precision_of, run_stages
-from ictrl.shapes import Float, Int, UInt8
+from ictrl.shapes import Int, UInt8
 from ictrl.theory.objectives import Objective
 from ictrl.training.loop import TaskHooks
 from ictrl.training.players import untrained
-from ictrl.training.state import TrainingState, group
+from ictrl.training.state import TrainingState
 from ictrl.training.trunk import TrunkStageConfig, train_trunk
-
-WIDE, DRAWN = "wide", "drawn"  # of names of what is kept
 
 
 @dataclass(frozen=True)
@@ -65,18 +57,7 @@ class WideICTRLConfig(MethodConfig):
             raise ConfigError('Expected first.batch to be a number but got "rule": in a first task nothing is old.')
 
 
-class WideAndDrawn(NamedTuple):
-    """What is kept of all classes, to classify by and to draw from."""
-
-    wide: WideMemory
-    drawn: Memory
-
-    def without(self, place: int) -> "WideAndDrawn":
-        """Less the class in that place of the order of learning."""
-        return WideAndDrawn(self.wide.without(place), self.drawn.without(place))
-
-
-class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
+class WideICTRL(WideDrawingLearner):
     """Trains its encoder on the first task, and its decoder on every task.
 
     `encoder` may be a network of your own, with a method `stages` as `Wide` asks for it; so may `decoder`, a module
@@ -85,7 +66,6 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
 
     settings_type = WideICTRLConfig
     shares_batches = True
-    keeps = "class means, one covariance, moments to draw from"
 
     def build(self, initial: torch.Generator) -> TrainingState:
         network, settings = self.recipe.method.network, self.settings
@@ -136,62 +116,9 @@ class WideICTRL(WideLearner[WideAndDrawn], DrawingLearner[WideAndDrawn]):
         return objective if first else objective._replace(encoder={})
 
     @property
-    def wide_memory(self) -> WideMemory:
-        return self.kept.wide
-
-    @property
-    def memory(self) -> Memory:
-        return self.kept.drawn
-
-    @property
-    def own_encoder(self) -> nn.Module | None:
-        return self._own_networks[0]
-
-    def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
-        check_can_draw(self, "give features to draw from")
-        return super().encode(images)
-
-    @reads
-    def replay_recognised(self) -> float:
-        """Share of images drawn from memory, as `sample` gives them, for which `predict` gives their class."""
-        check_can_draw(self, "replay")
-        generator = torch.Generator(self.device).manual_seed(0)
-        Z, y = self.memory.gaussians().sample(REPLAYED, generator)
-        predicted = self.reader.scores(self.wide_memory, self.decode(Z)).argmax(1)
-        return float((predicted == y).double().mean())
-
-    def what_remains(self) -> list[str]:
-        return [IN_THE_WEIGHTS, *super().what_remains()[1:]]
-
-    def kept_tensors(self) -> dict[str, Tensor]:
-        if not self.labels:
-            return {}
-        parts: Mapping[str, dict[str, Tensor]] = {WIDE: self.wide_memory.tensors(), DRAWN: self.memory.state()}
-        return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
-
-    def kept_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideAndDrawn:
-        if not labels:
-            return WideAndDrawn(nothing_yet(self.device), Memory())
-        wide, drawn = (group(tensors, part) for part in (WIDE, DRAWN))
-        d = self.recipe.method.network.feature_dim
-        return WideAndDrawn(self.reader.kept_from(len(labels), wide), Memory.from_state(labels, drawn, d))
-
-    def kept_to_predict(self) -> dict[str, Tensor]:
-        return {name: kept for name, kept in self.kept_tensors().items() if name.startswith(f"{WIDE}.")}
-
-    def kept_to_predict_from(self, labels: list[int], tensors: dict[str, Tensor]) -> WideAndDrawn:
-        if not labels:
-            return self.kept_from([], {})
-        return WideAndDrawn(self.reader.kept_from(len(labels), group(tensors, WIDE)), Memory())
-
-    def remembering(self, recipe: Recipe | None = None) -> Wide:
-        """As `wide` would go on from here: for the floors."""
+    def as_wide(self) -> WideConfig:
         settings: WideICTRLConfig = self.settings
-        plain = WideConfig(
-            settings.network,
-            settings.game.precision,
-            settings.trunk,
-            reading=settings.reading,
-            calibration=settings.calibration,
+        precision, trunk = settings.game.precision, settings.trunk
+        return WideConfig(
+            settings.network, precision, trunk, reading=settings.reading, calibration=settings.calibration
         )
-        return super().remembering(recipe or replace(self.recipe, method=plain))

@@ -1,5 +1,7 @@
 """Heads on top of an encoder: a linear classifier that grows, a projector, one that draws from a frozen trunk."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
@@ -9,6 +11,7 @@ from ictrl.nets.batchnorm import FeatureNorm
 from ictrl.nets.layers import ToFeature, initialise
 from ictrl.nets.wrappers import run_stages
 from ictrl.shapes import Float
+from ictrl.theory.statistics import spectrum
 
 SIDE = 4  # of the map that becomes a feature
 
@@ -82,3 +85,57 @@ class HeadOnTrunk(nn.Module):
         """The last of them, as a 4×4 map, in d numbers."""
         last = stages[-1]
         return self.last(last if last.shape[-1] == SIDE else adaptive_avg_pool2d(last, SIDE))
+
+
+class PrincipalHead(nn.Module):
+    """Images to s numbers by a frozen trunk: the first principal directions of its last stage, each of variance one.
+
+    What the directions are, `fit` finds by a few rounds of subspace iteration on the first task's images. Nothing of it
+    is trained, and what classes have in common, the mean, is taken out.
+    """
+
+    casts = True
+    rounds, more = 8, 16  # of iteration, and directions beyond those asked for, which make it converge sooner
+
+    def __init__(self, trunk: nn.Module, channels: int, size: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self._trunk = (trunk,)
+        many = channels * SIDE * SIDE
+        first = torch.randn(many, size, generator=generator) / many**0.5
+        self.mean = nn.Parameter(torch.zeros(many), requires_grad=False)
+        self.directions = nn.Parameter(first, requires_grad=False)
+
+    def forward(self, X: Float[Tensor, "n c h w"]) -> Float[Tensor, "n s"]:
+        return self.from_stages(self.stages(X))
+
+    def stages(self, X: Float[Tensor, "n c h w"]) -> list[Tensor]:
+        """The trunk's."""
+        return run_stages(X.dtype, self._trunk[0], X)
+
+    def from_stages(self, stages: list[Tensor]) -> Float[Tensor, "n s"]:
+        """The last of them, as a 4×4 map, in s numbers."""
+        return (self.flat(stages) - self.mean) @ self.directions
+
+    def flat(self, stages: list[Tensor]) -> Float[Tensor, "n many"]:
+        """The last stage as one row for each image, in float32."""
+        last = stages[-1]
+        return (last if last.shape[-1] == SIDE else adaptive_avg_pool2d(last, SIDE)).float().flatten(1)
+
+    @torch.no_grad()
+    def fit(self, rows: Sequence[Float[Tensor, "_ many"]], generator: torch.Generator) -> None:
+        """Take the principal directions of these rows."""
+        n, mean = 0, torch.zeros_like(self.mean, dtype=torch.float64)
+        for part in rows:
+            n, mean = n + len(part), mean + part.double().sum(0)
+        self.mean.copy_(mean / n)
+        many, size = self.directions.shape
+        tried = torch.randn(many, min(size + self.more, many), generator=generator, device=self.mean.device)
+        for _ in range(self.rounds):
+            tried = torch.linalg.qr(tried)[0]
+            centred = ((part - self.mean) for part in rows)
+            tried = torch.stack([part.T @ (part @ tried) for part in centred]).sum(0)
+        basis = torch.linalg.qr(tried)[0]
+        seen = torch.cat([(part - self.mean) @ basis for part in rows])
+        values, within = spectrum(seen.T @ seen / n)
+        scale = values[:size].clamp(min=1e-4 * float(values[0]) + 1e-12).rsqrt()  # what hardly varies stays small
+        self.directions.copy_(basis @ within[:, :size] * scale)
