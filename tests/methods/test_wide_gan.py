@@ -254,6 +254,7 @@ def test_networks_of_ones_own(tmp_path: Path) -> None:
         ({"critic_width": 0}, "critic_width to be none or at least 1 but got 0"),
         ({"beta1": 1.0}, "beta1 to be at least 0 and below 1 but got 1.0"),
         ({"first": {"batch": "rule"}}, 'batch to be a number but got "rule"'),
+        ({"first": {"critic_rate": 0.0}}, "critic_rate to be above 0 but got 0.0"),
         ({"later": {"held": -1.0}}, "held to be at least 0 but got -1.0"),
         ({"later": {"matching": float("nan")}}, "matching to be at least 0"),
         ({"first": {"adversary": 0.0, "matching": 0.0}}, "adversary or matching above 0: nothing would be drawn"),

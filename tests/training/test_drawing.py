@@ -157,6 +157,17 @@ def test_old_classes_may_be_kept_from_the_critic(monkeypatch: pytest.MonkeyPatch
     assert "decoder.held" in found.terms
 
 
+def test_the_critic_learns_at_a_multiple_of_the_decoders_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first step of Adam moves each weight by the rate."""
+    for times in (1.0, 4.0):
+        torch.manual_seed(0)
+        Painter()
+        before = Judge().layer.weight.detach()
+        found = played(monkeypatch, critic_rate=times)
+        assert float((found.judge.layer.weight - before).detach().abs().max()) == pytest.approx(times * 1e-3, rel=1e-2)
+        assert float((found.painter.layer.weight - found.before).detach().abs().max()) == pytest.approx(1e-3, rel=1e-2)
+
+
 def test_the_critic_alone_moves_by_its_own_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the decoder pays does not reach it."""
     heavy = played(monkeypatch, adversary=1.0, matching=100.0).judge.layer.weight

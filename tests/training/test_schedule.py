@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ictrl.training.schedule import learning_rate, set_learning_rate
+from ictrl.training.schedule import learning_rate, multiply_learning_rate, set_learning_rate
 
 
 def rates(epochs: int, schedule: str = "constant", warmup: int = 0) -> list[float]:
@@ -60,3 +60,11 @@ def test_the_rate_that_is_set_is_the_rate_that_is_used(as_tensor: bool) -> None:
     assert before - network.weight.item() == pytest.approx(0.25)
     if as_tensor:
         assert optimiser.param_groups[0]["lr"] is kept  # the very tensor that was recorded
+
+
+def test_an_optimiser_may_learn_at_a_multiple_of_the_rate() -> None:
+    one, other = (torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1) for _ in range(2))
+    multiply_learning_rate(one, 4.0)
+    for optimiser in (one, other):
+        set_learning_rate(optimiser, 0.25)
+    assert (one.param_groups[0]["lr"], other.param_groups[0]["lr"]) == (1.0, 0.25)

@@ -36,6 +36,7 @@ from ictrl.training.loop import TaskHooks, run_epochs
 from ictrl.training.players import untrained
 from ictrl.training.profiler import untimed
 from ictrl.training.replay import frozen_copy
+from ictrl.training.schedule import multiply_learning_rate
 from ictrl.training.state import TrainingState
 
 REFRESHED = 20  # batches from which BatchNorm's statistics of averaged weights are taken
@@ -45,6 +46,8 @@ REFRESHED = 20  # batches from which BatchNorm's statistics of averaged weights 
 class DrawingStageConfig(StageConfig):
     """A stage in which decoder and critic learn, and what the decoder pays for."""
 
+    critic_rate: float = 4.0
+    """the critic's learning rate, as a multiple of the decoder's"""
     adversary: float = 1.0
     """what the critic thinks of images drawn from memory"""
     matching: float = 1.0
@@ -63,6 +66,8 @@ class DrawingStageConfig(StageConfig):
         for name in ("adversary", "matching", "held", "recognised"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"Expected {name} to be at least 0 but got {getattr(self, name)}.")
+        if not 0 < self.critic_rate < float("inf"):
+            raise ConfigError(f"Expected critic_rate to be above 0 but got {self.critic_rate}.")
         if not self.adversary and not self.matching:
             raise ConfigError("Expected adversary or matching above 0: nothing would be drawn.")
 
@@ -165,6 +170,7 @@ def learn_to_draw(
             sets.append(drawn_rows(0, old, n))
         return latents.sample(torch.cat(sets), generator)
 
+    multiply_learning_rate(state.optimisers["critic"], stage.critic_rate)
     for network in (decoder, critic):
         network.train()
     run_epochs(step, source, batches, stage, state, hooks)

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+TIMES = "times"  # in a parameter group: how many times the rate of an epoch it learns with
 LEAST = 0.01  # share of the rate that a cycle of restarts falls to
 
 
@@ -41,9 +42,16 @@ def _passed(epochs: int) -> float:
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """A recorded step reads the rate from the device, where it is a tensor."""
+    """The rate of an epoch, or this optimiser's multiple of it; a recorded step reads it from a tensor."""
     for group in optimiser.param_groups:
+        own = rate * group.get(TIMES, 1.0)
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
+
+
+def multiply_learning_rate(optimiser: torch.optim.Optimizer, times: float) -> None:
+    """Let this optimiser's rate be so many times that of the others from now on."""
+    for group in optimiser.param_groups:
+        group[TIMES] = times
