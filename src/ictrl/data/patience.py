@@ -21,15 +21,10 @@ def stopped_by(asked: Callable[[], bool]) -> Iterator[None]:
         _asked.reset(before)
 
 
-def shall_stop() -> bool:
-    """Whether to stop reading."""
-    asked = _asked.get()
-    return asked is not None and asked()
-
-
 def check_stop() -> None:
     """Stop reading, if that was asked for."""
-    if shall_stop():
+    asked = _asked.get()
+    if asked is not None and asked():
         raise KeyboardInterrupt
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ictrl.data.patience import check_stop, shall_stop
+from ictrl.data.patience import check_stop
 from ictrl.errors import InputError
 from ictrl.limits import PICTURE_BYTES, PIXELS
 from ictrl.shapes import UInt8
@@ -84,13 +84,15 @@ def read_blocks(pictures: Pictures, done: int) -> Iterator[list[Tensor | Unreada
         warnings.simplefilter("ignore")
         try:
             for start in range(done, total, BLOCK):
-                block = []
-                for found in pool.map(partial(read_one, pictures), range(start, min(start + BLOCK, total))):
-                    block.append(found)
-                    if shall_stop():
-                        break
+                block: list[Tensor | Unreadable] = []
+                try:
+                    for found in pool.map(partial(read_one, pictures), range(start, min(start + BLOCK, total))):
+                        block.append(found)
+                        check_stop()
+                except KeyboardInterrupt:
+                    yield block
+                    raise
                 yield block
-                check_stop()
         finally:
             pool.shutdown(cancel_futures=True)
 
