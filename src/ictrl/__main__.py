@@ -1,7 +1,5 @@
 """`python -m ictrl`."""
 
-import sys
+from ictrl.cli import command
 
-from ictrl.cli import main
-
-sys.exit(main())
+command()

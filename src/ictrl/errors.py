@@ -10,6 +10,13 @@ ONE_LINE = {ord(end): end.encode("unicode_escape").decode() for end in "\n\v\f\r
 LONGEST = 10_000  # letters of a line: names of strangers can be of any length
 
 
+def lacks_memory(error: BaseException) -> str:
+    """Where there was too little memory, if that is what an error says; torch says so in three ways."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return "the GPU"
+    return "this machine" if isinstance(error, MemoryError) or "can't allocate memory" in str(error) else ""
+
+
 class UserError(Exception):
     """Something to be put right by whoever called. It is said in one line, whatever names it quotes."""
 

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 _answers = False  # whether this process is the command, and Ctrl-C ours to answer
 
@@ -34,10 +35,20 @@ def finished() -> None:
 def ended() -> None:
     """Called when the command has ended: a Ctrl-C while the interpreter leaves prints no traceback."""
     if _answers and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it: that was told before
-                stream.flush()
+        _flush()
         signal.signal(signal.SIGINT, _stop)
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """End the process without taking the interpreter apart, which its threads might still need."""
+    _flush()
+    os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it: that was told before
+            stream.flush()
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -151,10 +151,12 @@ def _until_one_dies(
 
 def _end(pool: ProcessPoolExecutor) -> None:
     """Nobody is left behind, after Ctrl-C either; what a process of a pool has forked dies with it."""
-    workers = list((pool._processes or {}).values())
+    workers, manager = list((pool._processes or {}).values()), pool._executor_manager_thread
     pool.shutdown(wait=False, cancel_futures=True)
     for process in workers:
         process.terminate()
+    if manager is not None:
+        manager.join()  # else it may close its pipe while Python, as it ends, writes into it, and says so
     for process in workers:
         process.join()
 

@@ -5,12 +5,14 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from PIL import Image
 from ictrl.config import StreamConfig
 from ictrl.data import Dataset, decoded, decoding, load_dataset, picture_source, pictures, split_tasks
 from ictrl.data.image_file import FileImages
+from ictrl.data.patience import stopped_by
 from ictrl.data.picture_source import Pictures
 from ictrl.errors import ConfigError, InputError
 
@@ -191,6 +194,60 @@ def test_a_maker_that_was_stopped_is_continued(
     assert_same(load(root), load(root, "never"))
     assert len(decodings) == 30  # pixels of the fourth block were there, but no journal said so
     assert [path.suffix for path in files(cache)] == [".safetensors"]
+
+
+@pytest.mark.parametrize("stop", [1, 17, 60])
+def test_decoding_stops_within_a_picture_and_what_is_decoded_is_kept(
+    root: Path, cache: Path, decodings: list[int], caplog: pytest.LogCaptureFixture, stop: int
+) -> None:
+    asked = iter(range(1000))  # for each class and file while they are looked at, then after each picture
+    with stopped_by(lambda: next(asked) >= 61 + stop), pytest.raises(KeyboardInterrupt):
+        load(root)
+    before = len(decodings)
+    assert before == stop
+    assert f"stopped: {before} of 60 pictures are decoded and kept" in caplog.text
+    decodings.clear()
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) == 60 - before
+    assert [path.suffix for path in files(cache)] == [".safetensors"]
+
+
+def test_ctrl_c_itself_loses_few_pictures(
+    root: Path, decodings: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(picture_source, "BLOCK", 10)
+    whole = picture_source.read_one
+
+    def read(pictures: Pictures, number: int) -> object:
+        if number == 34:
+            signal.raise_signal(signal.SIGINT)  # heard by the main thread, which waits for pictures
+        return whole(pictures, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_source, "read_one", read)
+        with pytest.raises(KeyboardInterrupt):
+            load(root)
+    before = len(decodings)
+    assert 30 <= before <= 34
+    assert f"stopped: {before} of 60 pictures" in caplog.text
+    decodings.clear()
+    assert_same(load(root), load(root, "never"))
+    assert len(decodings) == 60 - before
+
+
+def test_reading_into_memory_stops_too(root: Path) -> None:
+    with stopped_by(lambda: True), pytest.raises(KeyboardInterrupt):
+        load(root, "never")
+
+
+def test_who_waits_for_another_maker_may_stop(root: Path, cache: Path) -> None:
+    load(root)
+    (made,) = files(cache)
+    made.unlink()
+    (lock,) = cache.iterdir()
+    asked = iter(range(1000))
+    with filelock.FileLock(lock), stopped_by(lambda: next(asked) > 61), pytest.raises(KeyboardInterrupt):
+        load(root)
 
 
 def test_a_maker_may_stop_at_any_moment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

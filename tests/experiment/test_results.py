@@ -13,14 +13,14 @@ from run_support import quick, timeless
 
 from ictrl import InputError, Results, load_recipe, run
 from ictrl.experiment.results import CalibrationScores, Drift, to_lines
-from ictrl.theory.metrics import Scores, summarise
+from ictrl.theory.metrics import Scores, confusion, confusion_table, summarise
 
 OLD = Path(__file__).parents[1] / "cifar10-run" / "results.json"
 
 
 def results(**changes: Any) -> Results:
     """A record of two tasks by hand, every entry of it in use."""
-    memory = replace(summarise([[1.0], [0.5, 0.9]], [10, 30]), confusion=[[3, 1], [0, 36]])
+    memory = replace(summarise([[1.0], [0.5, 0.9]], [10, 30]), confusion=[{0: 3, 1: 1}, {1: 36}])
     whole = Results(
         complete=True,
         memory=memory,
@@ -107,6 +107,22 @@ def test_every_row_of_a_matrix_has_a_line_of_its_own() -> None:
     assert lines[start + 1 : start + 4] == ["      [1.0, null],", "      [0.5, 0.9]", "    ],"]
     assert '  "class_names": {' in lines
     assert '    "7": "seven",' in lines
+    start = lines.index('    "confusion": [')
+    assert lines[start + 1 : start + 4] == ['      {"0": 3, "1": 1},', '      {"1": 36}', "    ]"]
+
+
+def test_a_whole_confusion_matrix_is_read_as_it_was_written_before() -> None:
+    table = results().to_table()
+    table["memory"]["confusion"] = [[3, 1], [0, 36]]
+    assert Results.from_table(table) == results()
+
+
+def test_confusion_takes_no_more_room_than_there_are_images() -> None:
+    k = 1000
+    memory = replace(results().memory, confusion=confusion(range(k), range(k), range(k)))
+    named = results(memory=memory, reencoded=None, tasks=[list(range(k // 2)), list(range(k // 2, k))])
+    assert len(named.to_json()) < 30 * k
+    assert Results.from_json(named.to_json()) == named
 
 
 @pytest.mark.parametrize("value", [{}, [], [[]], [{}], {"a": []}, [1, [2, None]], {"a": {"b": [True, "x", 0.1]}}, "x"])
@@ -122,7 +138,9 @@ def test_a_file_of_version_0_1_is_read_and_no_figure_of_it_changed() -> None:
     assert written["versions"]["ictrl"] == record.versions["ictrl"] == "0.1.0"
     table = record.to_table()
     for old, new in {"memory": "memory", "reencoded": "reencoded", "floor": "untrained", "frozen": "frozen"}.items():
-        assert {"confusion": None, **written[old]} == table[new]
+        counts = getattr(record, new).confusion
+        matrix = None if counts is None else confusion_table(counts).tolist()
+        assert {"confusion": None, **written[old]} == table[new] | {"confusion": matrix}
     for entry in ("complete", "drift", "replay", "tasks", "class_names", "test_images", "image_bytes", "parameters"):
         assert table[entry] == written[entry]
     assert record.kept_bytes == written["memory_bytes"] == 3_118_240
@@ -187,6 +205,19 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a number that is huge": with_(seed=2**70),
     "a label that is a share": with_(tasks=[[7], [2.5]]),
     "no seconds": with_(seconds={}),
+    "confusion with classes that are not there": lambda table: {
+        **table,
+        "memory": {**table["memory"], "confusion": [{"0": 3, "2": 1}, {"1": 36}]},
+    },
+    "confusion of fewer classes": lambda table: {**table, "memory": {**table["memory"], "confusion": [{"0": 3}]}},
+    "a confusion matrix that is not square": lambda table: {
+        **table,
+        "memory": {**table["memory"], "confusion": [[3, 1], [0]]},
+    },
+    "less than no confusion": lambda table: {
+        **table,
+        "memory": {**table["memory"], "confusion": [{"0": 3, "1": -1}, {"1": 36}]},
+    },
     "drift of other classes": lambda table: {**table, "drift": {**table["drift"], "classes": [7]}},
 }
 
@@ -230,7 +261,8 @@ def test_a_method_without_class_moments_has_one_protocol_and_no_floors(method: s
     assert (record.drift, record.replay) == (None, None)
     assert list(record.scores) == list(record.protocols) == ["memory"]
     assert record.memory.confusion is not None
-    assert sum(map(sum, record.memory.confusion)) == sum(record.test_images) == 120
+    counts = confusion_table(record.memory.confusion)
+    assert counts.sum() == sum(record.test_images) == 120
     assert record.kept_bytes == finished.learner.kept_bytes
     assert record.parameters == finished.learner.parameter_count
     assert record.recipe.method.name == method

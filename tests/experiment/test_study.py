@@ -157,6 +157,22 @@ def test_a_wrong_study_is_refused_by_name(text: str, message: str, tmp_path: Pat
         load_study(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("label = 'b'\nrecipe = 'ictrl-digits'\nsettings.method.later.epochs = -3", "in line 'b'"),
+        ("label = '{n} epochs'\neach = {n = [3, -3]}\nsettings.method.later.epochs = '{n}'", "in line '-3 epochs'"),
+        ("recipe = 'digits'", "in line 2"),
+    ],
+)
+def test_the_line_with_an_impossible_setting_is_named(text: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(f"recipe = 'ictrl-digits'\n[[lines]]\nlabel = 'a'\n[[lines]]\n{text}")
+    with pytest.raises(ConfigError, match=named) as error:
+        load_study(path)
+    assert str(path) in str(error.value)
+
+
 def test_one_entry_stands_for_many_lines(tmp_path: Path) -> None:
     path = tmp_path / "many.toml"
     path.write_text(

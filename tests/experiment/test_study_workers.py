@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from run_support import newest, tensors, timeless
 from study_support import EPOCHS, TOML, write_study
 
@@ -19,7 +20,7 @@ from ictrl.errors import RunsFailedError
 from ictrl.experiment.run import Listener, Stopped, run
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.study import Planned, Study, plan
-from ictrl.experiment.study_workers import carry_out
+from ictrl.experiment.study_workers import carry_out, told
 from ictrl.recipes.tables import recipe_with
 
 
@@ -77,6 +78,23 @@ def test_a_finished_study_does_nothing_and_a_stopped_one_goes_on(study: Study, t
     assert epochs == EPOCHS + EPOCHS + 2  # no epoch was played twice, and one first task was shared
     carry_out(study, planned, out, listener=lambda item: Stops())
     assert epochs == EPOCHS + EPOCHS + 2
+
+
+@pytest.mark.parametrize(
+    ("error", "where"),
+    [
+        (MemoryError(), "this machine"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"),
+            "this machine",
+        ),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), "the GPU"),
+    ],
+)
+def test_a_run_that_lacks_memory_says_so_in_our_words(error: Exception, where: str) -> None:
+    assert told(error) == (
+        f"Expected enough memory for this but {where} has too little left: free some, or ask for less."
+    )
 
 
 def test_several_runs_at_once_give_the_same_and_one_that_fails_holds_up_no_other(study: Study, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ictrl import ICTRL, InputError, create_learner, load_recipe, recipe_with
 from ictrl.data import tasks_from_arrays
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.class_facts import ClassFacts, after_task, read_facts, written
+from ictrl.experiment.measured import Measured
 from ictrl.experiment.run import run
 from ictrl.experiment.taught import LearnerPlace
 from ictrl.experiment.teaching import forget, known_names, new_labels, teach
@@ -141,8 +142,8 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
     }
     assert {found.among for found in facts.values()} == {4}
     assert sum(found.tested or 0 for found in facts.values()) == 40
-    confusion = json.loads(position.notes["measured"])["confusion"]["memory"]
-    assert facts[2].accuracy == pytest.approx(confusion[2][2] / sum(confusion[2]), abs=1e-6)
+    confusion = Measured.from_notes(json.loads(position.notes["measured"])).confusion["memory"]
+    assert facts[2].accuracy == pytest.approx(confusion[2].get(2, 0) / sum(confusion[2].values()), abs=1e-6)
     again = after_task(facts, stream[1][0], 1, confusion, "validation images")
     assert {found.measured_on for found in again.values()} == {"validation images"}
     assert read_facts({"classes": written(facts)}, [2]) == {2: facts[2]}

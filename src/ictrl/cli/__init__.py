@@ -15,7 +15,7 @@ from functools import partial, reduce
 from itertools import pairwise
 from operator import or_
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import tyro
 
@@ -66,6 +66,16 @@ LongCommands = (
 )
 TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand | serve.ServeCommand
 Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCommands | DataCommands
+
+
+def command() -> NoReturn:
+    """The program."""
+    code = main()
+    if begun() is not None:
+        # A thread of gloo lets go of a tensor some time after its sum is there. If it is the last to hold it, it asks
+        # for the interpreter; one that is being taken apart ends the thread, and C++ then ends the process, aloud.
+        startup.leave_at_once(code)
+    sys.exit(code)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,9 +3,8 @@
 import errno
 
 import numpy as np
-import torch
 
-from ictrl.errors import NonFiniteError, ProcessesError, RunsFailedError, UserError
+from ictrl.errors import NonFiniteError, ProcessesError, RunsFailedError, UserError, lacks_memory
 
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -19,8 +18,7 @@ def line_of(error: Exception) -> str:
         return str(error)
     if isinstance(error, RecursionError):
         return "Expected settings and files of an ordinary depth but got some that are nested too deeply."
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        where = "the GPU" if isinstance(error, torch.OutOfMemoryError) else "this machine"
+    if where := lacks_memory(error):
         return f"Expected enough memory for this but {where} has too little left: free some, or ask for less."
     if isinstance(error, np.linalg.LinAlgError) or type(error).__name__ == "_LinAlgError":  # torch has it nowhere else
         reason = " ".join(str(error).split()).rstrip(".")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ictrl.cli.output import counted, last_accuracies
 from ictrl.cli.terminal import shown, tell
 from ictrl.data import Dataset, Task
+from ictrl.data.patience import reading
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Position
 from ictrl.experiment.findings import of_left_out
@@ -139,7 +140,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         if not is_first() or falling_apart():  # torchrun asks all others too when one of them has failed
             return
         with suppress(RuntimeError):  # within another print, which does not like it
-            tell("Stopping after this epoch; Ctrl-C again stops at once.")
+            tell("Stopping." if reading() else "Stopping after this epoch; Ctrl-C again stops at once.")
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
         yield lambda: False

@@ -25,6 +25,7 @@ from torch import Tensor
 from ictrl.data.decoding import make, seal
 from ictrl.data.image_file import FileImages, open_arrays
 from ictrl.data.layout import cache_folder
+from ictrl.data.patience import check_stop
 from ictrl.data.picture_source import Pictures, is_withheld, readable
 from ictrl.errors import InputError
 from ictrl.files import is_failure, make_folder
@@ -143,7 +144,10 @@ def _alone(lock_file: Path, what: Path) -> Iterator[None]:
             lock.acquire(timeout=0)
         except filelock.Timeout:
             logger.warning("another process is making %s: waiting for it", what)
-            lock.acquire(poll_interval=0.2)
+            while not lock.is_locked:
+                check_stop()
+                with suppress(filelock.Timeout):
+                    lock.acquire(timeout=0.4, poll_interval=0.2)
     except OSError as error:
         if is_failure(error):
             raise

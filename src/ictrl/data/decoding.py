@@ -7,6 +7,7 @@ pixels that it tells of: what has been damaged meanwhile is decoded again. The f
 
 import hashlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ictrl.data import picture_source
 from ictrl.data.image_file import HEADER, header, sums_of
@@ -25,6 +27,8 @@ from ictrl.data.picture_source import FORMAT, Pictures, Unreadable, is_withheld,
 from ictrl.errors import InputError
 from ictrl.files import Log, flush_folder, remove, write_beginning
 from ictrl.limits import open_regular
+
+logger = logging.getLogger(__name__)
 
 FLUSHED = 2**26  # bytes of pixels that are decoded again, at most, after a maker was killed
 TITLE = "decoding pictures"
@@ -57,26 +61,23 @@ def make(pictures: Pictures, digest: str, path: Path) -> None:
         Log(journal, known.journal) as log,
         Log(pixels, HEADER + (begun - len(known.skipped)) * each) as file,
     ):
-        start, skipped, again, sums = begun, dict[int, str](), list[int](), list[NDArray[np.int64]]()
-        for block in read_blocks(pictures, begun):
-            unreadable = {number: image for number, image in enumerate(block, start) if isinstance(image, Unreadable)}
-            skipped |= {number: image.reason for number, image in unreadable.items()}
-            again += [number for number, image in unreadable.items() if image.again]
-            if images := [image.numpy() for image in block if not isinstance(image, Unreadable)]:
-                found = np.stack(images)
-                file.write(found.tobytes())
-                sums.append(sums_of(found))
-            start += len(block)
-            if sum(map(len, sums)) * each >= FLUSHED or start == total:
-                file.flush()  # the journal never tells of pixels that are not on the disk
-                told = {"done": start, "skipped": skipped, "again": again}
-                log.add(json.dumps({**told, "seal": seal(start, skipped, again, *sums)}))
-                log.flush()
-                known.skipped |= skipped
-                known.again += again
-                known.sums += sums
-                skipped, again, sums = {}, [], []
-            advance(len(block))
+        new = Position(begun)
+        try:
+            for block in read_blocks(pictures, begun):
+                new = _with_block(new, block, file)
+                if sum(map(len, new.sums)) * each >= FLUSHED or new.done == total:
+                    _keep(known, new, file, log)
+                    new = Position(known.done)
+                advance(len(block))
+        except KeyboardInterrupt:
+            if new.done > known.done:
+                _keep(known, new, file, log)
+            logger.warning(
+                "stopped: %s of %s pictures are decoded and kept; the next command that needs them goes on there",
+                f"{known.done:,}",
+                f"{total:,}",
+            )
+            raise
         if pictures.digest() != digest:
             remove([pixels, journal])
             raise InputError(f"Expected {pictures.where} to stay as it is while it is decoded but it has changed.")
@@ -85,6 +86,34 @@ def make(pictures: Pictures, digest: str, path: Path) -> None:
     os.replace(pixels, path)
     flush_folder(path.parent)
     remove([journal])
+
+
+def _with_block(new: Position, block: list[Tensor | Unreadable], file: Log) -> Position:
+    """What is new since the journal was written, and a block more; its pixels are written."""
+    unreadable = {number: image for number, image in enumerate(block, new.done) if isinstance(image, Unreadable)}
+    sums = []
+    if images := [image.numpy() for image in block if not isinstance(image, Unreadable)]:
+        found = np.stack(images)
+        file.write(found.tobytes())
+        sums = [sums_of(found)]
+    return Position(
+        new.done + len(block),
+        new.skipped | {number: image.reason for number, image in unreadable.items()},
+        new.again + [number for number, image in unreadable.items() if image.again],
+        new.sums + sums,
+    )
+
+
+def _keep(known: Position, new: Position, file: Log, log: Log) -> None:
+    """Write what is new into the journal; from now on it is known."""
+    file.flush()  # the journal never tells of pixels that are not on the disk
+    told = {"done": new.done, "skipped": new.skipped, "again": new.again}
+    log.add(json.dumps({**told, "seal": seal(new.done, new.skipped, new.again, *new.sums)}))
+    log.flush()
+    known.done = new.done
+    known.skipped |= new.skipped
+    known.again += new.again
+    known.sums += new.sums
 
 
 def _finish(pictures: Pictures, digest: str, known: Position, file: Log) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ictrl.data.patience import check_stop
 from ictrl.errors import InputError
 from ictrl.limits import PICTURE_BYTES, PIXELS
 from ictrl.shapes import UInt8
@@ -62,6 +63,7 @@ class Pictures:
         limits = PIXELS.value, PICTURE_BYTES.value
         sha = hashlib.sha256(repr((FORMAT, PIL.__version__, limits, self.image_size, self.channels)).encode())
         for line in self.described():
+            check_stop()
             sha.update(line.encode(errors="surrogateescape") + b"\n")
         return sha.hexdigest()
 
@@ -75,14 +77,22 @@ class Unreadable(NamedTuple):
 
 
 def read_blocks(pictures: Pictures, done: int) -> Iterator[list[Tensor | Unreadable]]:
-    """Block by block, pictures or what is wrong with them."""
+    """Block by block, pictures or what is wrong with them; where it is stopped, a last block of those that are read."""
     total, threads = len(pictures.labels), min(THREADS, os.cpu_count() or 1) if pictures.by_threads else 1
     # each picture is read with warnings off, which threads would otherwise switch on again for one another
     with warnings.catch_warnings(), ThreadPoolExecutor(threads, "ictrl-decoding") as pool:
         warnings.simplefilter("ignore")
         try:
             for start in range(done, total, BLOCK):
-                yield list(pool.map(partial(read_one, pictures), range(start, min(start + BLOCK, total))))
+                block: list[Tensor | Unreadable] = []
+                try:
+                    for found in pool.map(partial(read_one, pictures), range(start, min(start + BLOCK, total))):
+                        block.append(found)
+                        check_stop()
+                except KeyboardInterrupt:
+                    yield block
+                    raise
+                yield block
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -66,16 +66,18 @@ def written(facts: Facts) -> str:
     return json.dumps({str(label): asdict(found) for label, found in facts.items()})
 
 
-def after_task(before: Facts, task: Task, number: int, confusion: Sequence[Sequence[int]], measured_on: str) -> Facts:
+def after_task(
+    before: Facts, task: Task, number: int, confusion: Sequence[Mapping[int, int]], measured_on: str
+) -> Facts:
     """Facts once a run has learned its task of that number and measured all classes again.
 
-    The confusion matrix has a row and a column per class known by then, labels ascending.
+    The confusion has a row per class known by then, labels ascending: how often it was taken for which.
     """
     new = {label: ClassFacts(now(), number, int((task.labels == label).sum())) for label in task.classes}
     labels = sorted({**before, **new})
     found = {}
     for place, (label, row) in enumerate(zip(labels, confusion, strict=True)):
-        facts, tested = new.get(label) or before[label], sum(row)
-        accuracy = round(row[place] / tested, 6) if tested else None
+        facts, tested = new.get(label) or before[label], sum(row.values())
+        accuracy = round(row.get(place, 0) / tested, 6) if tested else None
         found[label] = replace(facts, accuracy=accuracy, tested=tested, measured_on=measured_on, among=len(labels))
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ictrl.errors import InputError
+from ictrl.recipes.legacy import sparse_confusion
 from ictrl.typed_json import typed
 
 
@@ -22,8 +23,8 @@ class Measured:
     untrained: list[list[float]] = field(default_factory=list)
     frozen: list[list[float]] = field(default_factory=list)
     replay: list[float] = field(default_factory=list)
-    confusion: dict[str, list[list[int]]] = field(default_factory=dict)
-    """under each protocol after the newest task; rows: true class, columns: predicted"""
+    confusion: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+    """under each protocol after the newest task: of each class, how often it was taken for which"""
     drift_mean: list[list[float]] = field(default_factory=list)
     drift_affinity: list[list[float]] = field(default_factory=list)
     """of each class seen so far, in the order of learning; nothing for tasks that were measured before drift was"""
@@ -37,6 +38,8 @@ class Measured:
         if isinstance(spent := found.get("seconds"), dict):
             found["seconds"] = {"floors" if key == "floor" else key: value for key, value in spent.items()}
         try:
+            if isinstance(confused := found.get("confusion"), dict):
+                found["confusion"] = {name: sparse_confusion(counts) for name, counts in confused.items()}
             measured: Measured = typed(found, cls, "measured")
             measured._check(len(measured.memory) if done is None else done)
         except ValueError as error:

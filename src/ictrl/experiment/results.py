@@ -117,6 +117,9 @@ class Results:
         table = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in (*PROTOCOLS, *FLOORS, "drift", "calibration"):
             table[name] = None if table[name] is None else dict(vars(table[name]))
+            if table[name] is not None and table[name].get("confusion") is not None:
+                counts = table[name]["confusion"]
+                table[name]["confusion"] = [{str(place): count for place, count in row.items()} for row in counts]
         table["class_names"] = {str(label): name for label, name in self.class_names.items()}
         table["recipe"] = recipe_to_table(self.recipe)
         return table
@@ -156,9 +159,11 @@ class Results:
             ]
             if not all(0 <= value <= 1 for value in every) or not -1 <= scores.forgetting <= 1:
                 raise ValueError(f"{name}: expected shares from 0 to 1")
-            k = len(scores.confusion or ())
-            if any(len(row) != k or min(row) < 0 for row in scores.confusion or ()):
-                raise ValueError(f"{name}.confusion: expected as many counts in each row as there are rows")
+            k = sum(map(len, self.tasks[:done]))
+            if scores.confusion is not None and len(scores.confusion) != k:
+                raise ValueError(f"{name}.confusion: expected a row per class that was learned")
+            if any(not 0 <= place < k or count < 0 for row in scores.confusion or () for place, count in row.items()):
+                raise ValueError(f"{name}.confusion: expected counts of classes that have a row")
         if "learn" not in self.seconds or min(self.kept_bytes, self.image_bytes, self.parameters, self.seed) < 0:
             raise ValueError("seconds, kept_bytes, image_bytes, parameters, seed: expected numbers of at least 0")
         if self.drift is not None:
@@ -190,13 +195,17 @@ class Results:
 
 
 def to_lines(value: Any, indent: int = 0) -> str:
-    """JSON with a line per entry, lists of plain numbers and texts on one line.
+    """JSON with a line per entry; lists of plain numbers and texts, and tables of numbers in a list, on one line.
 
-    >>> print(to_lines({"matrix": [[1, None], [0.5, 1]]}))
+    >>> print(to_lines({"matrix": [[1, None], [0.5, 1]], "confusion": [{0: 4, 1: 2}, {1: 5}]}))
     {
       "matrix": [
         [1, null],
         [0.5, 1]
+      ],
+      "confusion": [
+        {"0": 4, "1": 2},
+        {"1": 5}
       ]
     }
     """
@@ -205,5 +214,10 @@ def to_lines(value: Any, indent: int = 0) -> str:
         items = (f"{inner}{json.dumps(str(key))}: {to_lines(item, indent + 2)}" for key, item in value.items())
         return "{\n" + ",\n".join(items) + f"\n{outer}}}"
     if isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
-        return "[\n" + ",\n".join(inner + to_lines(item, indent + 2) for item in value) + f"\n{outer}]"
+        return "[\n" + ",\n".join(inner + _in_list(item, indent + 2) for item in value) + f"\n{outer}]"
     return json.dumps(value)
+
+
+def _in_list(value: Any, indent: int) -> str:
+    counts = isinstance(value, dict) and all(type(item) is int for item in value.values())
+    return json.dumps(value) if counts else to_lines(value, indent)

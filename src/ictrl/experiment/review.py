@@ -118,7 +118,7 @@ def review(
             listener.on_warning(line)
         learner = position.learner
         reviewer = ask(learner, Reviews, "review")
-        dataset, tasks = run_data(folder, root)
+        dataset, tasks = run_data(folder, root, stop)
         tasks = near(tasks, learner.device)
         if len(learner.labels) != sum(len(task.classes) for task in tasks):
             raise InputError(f"Expected a finished run but {out} is not: go on with `ictrl resume {out}` first.")

@@ -82,7 +82,7 @@ def run(
         recipe = replace(recipe, stream=replace(recipe.stream, dataset=IN_MEMORY, root=None))
     if recipe.stream.root is not None:  # so that the run can be resumed from anywhere
         recipe = replace(recipe, stream=replace(recipe.stream, root=str(absolute(recipe.stream.root))))
-    dataset, tasks = stream or stream_of(recipe)  # a mistake in the data shows before a folder is made
+    dataset, tasks = stream or stream_of(recipe, stop=stop)  # a mistake in the data shows before a folder is made
     if learner is not None:
         adopt(learner, recipe)
     position = Position(learner or create_learner(recipe), done=0)
@@ -128,7 +128,7 @@ def resume(
             folder.keep_pictures(keep_pictures)
         recipe = moved(folder.recipe(), root)
         position = same_position(folder.position(device, learner), folder.path)
-        dataset, tasks = stream or stream_of(recipe, folder.path)
+        dataset, tasks = stream or stream_of(recipe, folder.path, stop)
         check_images(position.learner, tasks[position.done :])
         check_together(position.learner, tasks[position.done :])
         return _go_on(folder, recipe, position, dataset, tasks, listener or Listener(), stop)

@@ -1,6 +1,7 @@
 """The data of a run: read by its recipe, known again by a digest."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 
 from ictrl.config import Recipe
 from ictrl.data import Dataset, Task, load_dataset, split_tasks
+from ictrl.data.patience import stopped_by
 from ictrl.errors import InputError
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.files import absolute
@@ -22,15 +24,18 @@ IN_MEMORY = "memory"
 Stream = tuple[Dataset, list[Task]]
 
 
-def stream_of(recipe: Recipe, begun: Path | None = None) -> Stream:
-    """The data set that a recipe names, cut into its tasks: for a new run, or for one that was begun in a folder."""
+def stream_of(recipe: Recipe, begun: Path | None = None, stop: Callable[[], bool] = lambda: False) -> Stream:
+    """The data set that a recipe names, cut into its tasks: for a new run, or for one that was begun in a folder.
+
+    Where `stop` gives True while pictures are read, it raises KeyboardInterrupt."""
     if recipe.stream.dataset == IN_MEMORY:
         raise InputError(
             "Expected the tasks of this run, which were given in memory, but got none: "
             "call ictrl.resume(folder, stream=…) with the same tasks."
         )
     network = recipe.method.network
-    dataset = load_dataset(recipe.stream, network.image_size, network.channels)
+    with stopped_by(stop):
+        dataset = load_dataset(recipe.stream, network.image_size, network.channels)
     try:
         return dataset, split_tasks(dataset, recipe.stream)
     except InputError as error:
@@ -48,9 +53,9 @@ def check_images(learner: object, tasks: list[Task]) -> None:
         check_enough(torch.cat([task.labels for task in tasks]), tasks[0].dataset.class_names)
 
 
-def run_data(folder: RunFolder, root: Path | None = None) -> Stream:
+def run_data(folder: RunFolder, root: Path | None = None, stop: Callable[[], bool] = lambda: False) -> Stream:
     """The data that a run was begun with, from where it was or from `root`; other data is refused."""
-    dataset, tasks = stream_of(moved(folder.recipe(), root), folder.path)
+    dataset, tasks = stream_of(moved(folder.recipe(), root), folder.path, stop)
     folder.check_data(fingerprint(tasks))
     return dataset, tasks
 

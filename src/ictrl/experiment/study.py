@@ -138,28 +138,13 @@ def read_study(path: Path, table: dict[str, Any]) -> Study:
     if not isinstance(entries, list) or not entries:
         raise ConfigError("Expected at least one [[lines]].")
     lines = []
-    for entry in chain.from_iterable(map(filled_in, entries)):
-        only_known(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
-        label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
-        if not isinstance(label, str) or not slug(label):
-            raise ConfigError(f"Expected every line to have a label but got {label!r}.")
-        if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
-            raise ConfigError(f"Expected seeds to be a list of whole numbers but got {seeds!r}.")
-        base = str(entry.get("recipe", table.get("recipe", "")))
-        if base not in recipe_names() and Path(base).suffix == ".toml":
-            base = str(path.parent / base)
-        only_known(entry.get("paper", {}), {"last", "average"}, "paper")
-        recipe = load_recipe(base)
-        for settings in (table.get("settings", {}), entry.get("settings", {})):
-            if not isinstance(settings, dict):
-                raise ConfigError(f"Expected settings to be a table but got {settings!r}.")
-            if old := next(iter(renamed(settings).items()), None):
-                raise ConfigError(
-                    f"Expected today's names of settings but {old[0]} is now {' and '.join(old[1])}: "
-                    f"`ictrl migrate {path}` rewrites the study."
-                )
-            recipe = recipe_with(recipe, settings)
-        lines.append(Line(label, recipe, tuple(seeds), entry.get("paper", {})))
+    for number, entry in enumerate(chain.from_iterable(map(filled_in, entries)), start=1):
+        label = entry.get("label") if isinstance(entry, dict) else None
+        try:
+            lines.append(_line(path, table, entry))
+        except ConfigError as error:
+            named = repr(label) if isinstance(label, str) else number
+            raise ConfigError(f"{str(error).rstrip('.')} (in line {named})") from None
     twice = [slug for slug, count in Counter(slug(line.label) for line in lines).items() if count > 1]
     if twice:
         raise ConfigError(f"Expected labels that name different folders but {twice[0]} comes twice.")
@@ -167,6 +152,31 @@ def read_study(path: Path, table: dict[str, Any]) -> Study:
         if line.recipe == other.recipe and set(line.seeds) & set(other.seeds):
             raise ConfigError(f"Expected lines that differ but {line.label!r} and {other.label!r} are the same.")
     return Study(path.stem, str(table.get("description", "")), tuple(lines))
+
+
+def _line(path: Path, table: dict[str, Any], entry: dict[str, Any]) -> Line:
+    """A line of the study that this table is of."""
+    only_known(entry, {"label", "recipe", "seeds", "paper", "settings"}, "a line")
+    label, seeds = entry.get("label"), entry.get("seeds", table.get("seeds", [0]))
+    if not isinstance(label, str) or not slug(label):
+        raise ConfigError(f"Expected every line to have a label but got {label!r}.")
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise ConfigError(f"Expected seeds to be a list of whole numbers but got {seeds!r}.")
+    base = str(entry.get("recipe", table.get("recipe", "")))
+    if base not in recipe_names() and Path(base).suffix == ".toml":
+        base = str(path.parent / base)
+    only_known(entry.get("paper", {}), {"last", "average"}, "paper")
+    recipe = load_recipe(base)
+    for settings in (table.get("settings", {}), entry.get("settings", {})):
+        if not isinstance(settings, dict):
+            raise ConfigError(f"Expected settings to be a table but got {settings!r}.")
+        if old := next(iter(renamed(settings).items()), None):
+            raise ConfigError(
+                f"Expected today's names of settings but {old[0]} is now {' and '.join(old[1])}: "
+                f"`ictrl migrate {path}` rewrites the study."
+            )
+        recipe = recipe_with(recipe, settings)
+    return Line(label, recipe, tuple(seeds), entry.get("paper", {}))
 
 
 def only_known(table: object, known: set[str], where: str) -> None:

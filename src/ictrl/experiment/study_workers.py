@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from ictrl.errors import ConfigError, InputError, NonFiniteError, RunsFailedError, UserError
+from ictrl.errors import ConfigError, InputError, NonFiniteError, RunsFailedError, UserError, lacks_memory
 from ictrl.experiment import first_tasks
 from ictrl.experiment.crew import Crew, Processes, RunEndedError, do, do_several
 from ictrl.experiment.run import Listener
@@ -107,6 +107,8 @@ def told(error: Exception) -> str:
     """An error in one line; of one that nobody foresaw also what it is."""
     if isinstance(error, BrokenProcessPool):
         return f"{KILLED}."
+    if where := lacks_memory(error):
+        return f"Expected enough memory for this but {where} has too little left: free some, or ask for less."
     foreseen = isinstance(error, UserError | NonFiniteError | RunEndedError)
     line = " ".join(str(error).split())
     return line if foreseen else f"{type(error).__name__}: {line}"

@@ -97,7 +97,10 @@ def joined(
     except BaseException as error:
         if launched() is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends whoever is left: first this one says why
-        if (told := _told(alarm, error)) is error:
+        told = _told(alarm, error)
+        if own and not cuda and dist.is_initialized():
+            dist.destroy_process_group()  # gloo's threads, which end with it, would not survive the interpreter's end
+        if told is error:
             raise
         raise told from None
     else:

@@ -147,8 +147,34 @@ def is_whole(table: dict[str, Any]) -> bool:
     return table.keys() >= WHOLE
 
 
+def _has_matrix(scores: Any) -> bool:
+    """Whether these are scores with a whole confusion matrix, as they had it before counts of 0 were left out."""
+    rows = scores.get("confusion") if isinstance(scores, dict) else None
+    return isinstance(rows, list) and any(isinstance(row, list) for row in rows)
+
+
+def sparse_confusion(rows: Any) -> Any:
+    """Confusion as it is kept today, a table per class; ValueError where a matrix has rows of another length.
+
+    >>> sparse_confusion([[3, 1], [0, 36]])
+    [{'0': 3, '1': 1}, {'1': 36}]
+    """
+    if not isinstance(rows, list):
+        return rows
+    if any(isinstance(row, list) and len(row) != len(rows) for row in rows):
+        raise ValueError("confusion: expected as many counts in each row as there are rows")
+    return [
+        {str(place): count for place, count in enumerate(row) if count != 0} if isinstance(row, list) else row
+        for row in rows
+    ]
+
+
 def results_table(table: dict[str, Any]) -> dict[str, Any]:
     """The contents of a `results.json` of any version under today's names."""
+    if before := {name: scores for name, scores in table.items() if _has_matrix(scores)}:
+        table = table | {
+            name: scores | {"confusion": sparse_confusion(scores["confusion"])} for name, scores in before.items()
+        }
     if "kept_bytes" in table:
         whole = whole_recipe(table.get("recipe", {}))
         return table if whole is table.get("recipe") or not whole else {**table, "recipe": whole}

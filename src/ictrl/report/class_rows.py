@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ictrl.report.record import RunRecord
 
 
@@ -26,26 +24,26 @@ class ClassRow:
 
 def class_rows(run: RunRecord) -> list[ClassRow]:
     """The classes in the order of learning; none where results.json has no confusion matrix."""
-    counts = {name: np.array(found.confusion) for name, found in run.results.protocols.items() if found.confusion}
+    counts = {name: found.confusion for name, found in run.results.protocols.items() if found.confusion}
     if "memory" not in counts:
         return []
     labels = sorted(run.classes)
+    places = {label: place for place, label in enumerate(labels)}
     rows = []
     for number, task in enumerate(run.tasks, start=1):
         for label in task:
-            place = labels.index(label)
-            tested = int(counts["memory"][place].sum())
-            others = counts["memory"][place].copy()
-            others[place] = 0
-            most = int(others.argmax())
+            place = places[label]
+            tested = sum(counts["memory"][place].values())
+            others = {other: n for other, n in counts["memory"][place].items() if other != place and n}
+            most = max(others, key=lambda other: (others[other], -other), default=None)
             rows.append(
                 ClassRow(
                     run.class_name(label),
                     number,
                     run.facts[label].images if label in run.facts else None,
                     tested,
-                    {name: float(found[place, place] / max(1, tested)) for name, found in counts.items()},
-                    f"{run.class_name(labels[most])} ({others[most]})" if others[most] else "",
+                    {name: found[place].get(place, 0) / max(1, tested) for name, found in counts.items()},
+                    f"{run.class_name(labels[most])} ({others[most]})" if most is not None else "",
                 )
             )
     return rows

@@ -1,9 +1,12 @@
 """The numbers that a learner is judged by: accuracy, forgetting, true probabilities, drawings that look real."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ictrl.errors import InputError
@@ -23,8 +26,8 @@ class Scores:
     forgetting: float
     """mean over the earlier tasks of how far their accuracy has fallen from its best"""
     matrix: list[list[float | None]]
-    confusion: list[list[int]] | None = None
-    """after the newest task: how often each class (row) was taken for each class (column), labels ascending"""
+    confusion: list[dict[int, int]] | None = None
+    """after the newest task: of each class, how often it was taken for which, by their places among labels ascending"""
 
 
 def summarise(rows: Sequence[Sequence[float]], test_images: Sequence[int]) -> Scores:
@@ -49,17 +52,29 @@ def summarise(rows: Sequence[Sequence[float]], test_images: Sequence[int]) -> Sc
     )
 
 
-def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[int]) -> list[list[int]]:
-    """How often each class (row) was taken for each class (column), in the order of `classes`.
+def confusion(true: Sequence[int], predicted: Sequence[int], classes: Sequence[int]) -> list[dict[int, int]]:
+    """Of each class, how often it was taken for which: by place in `classes`, no more entries than images.
 
     >>> confusion([7, 7, 9], [7, 9, 9], classes=[7, 9])
-    [[1, 1], [0, 1]]
+    [{0: 1, 1: 1}, {1: 1}]
     """
     place = {label: i for i, label in enumerate(classes)}
-    counts = [[0] * len(classes) for _ in classes]
-    for row, column in zip(true, predicted):
-        counts[place[row]][place[column]] += 1
+    counts: list[dict[int, int]] = [{} for _ in classes]
+    for (row, column), count in sorted(Counter(zip(true, predicted)).items(), key=lambda item: place[item[0][1]]):
+        counts[place[row]][place[column]] = count
     return counts
+
+
+def confusion_table(counts: Sequence[Mapping[int, int]]) -> NDArray[np.int64]:
+    """The same as a matrix: a row per class, a column per class that it was taken for.
+
+    >>> confusion_table([{0: 1, 1: 1}, {1: 1}]).tolist()
+    [[1, 1], [0, 1]]
+    """
+    table = np.zeros((len(counts), len(counts)), np.int64)
+    for row, taken in enumerate(counts):
+        table[row, list(taken)] = list(taken.values())
+    return table
 
 
 @dataclass(frozen=True)

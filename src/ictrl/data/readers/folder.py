@@ -19,6 +19,7 @@ from torch import Tensor
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.decoded import Decoded, decoded, stays_in_file
+from ictrl.data.patience import check_stop
 from ictrl.data.picture_source import Pictures
 from ictrl.data.pictures import read_picture
 from ictrl.data.registry import register_dataset, required_root
@@ -212,6 +213,7 @@ def _readable(
     files: list[Path], root: Path, skipped: list[str], image_size: int, channels: int
 ) -> Iterator[UInt8[Tensor, "channels side side"]]:
     for file in files:
+        check_stop()
         try:
             image = read_picture(file, image_size, channels)
         except InputError as error:

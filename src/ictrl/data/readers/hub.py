@@ -16,6 +16,7 @@ from torch import Tensor
 from ictrl.config import StreamConfig
 from ictrl.data.dataset import Dataset
 from ictrl.data.decoded import Decoded, decoded, stays_in_file
+from ictrl.data.patience import check_stop
 from ictrl.data.picture_source import Pictures
 from ictrl.data.pictures import explained, from_picture
 from ictrl.data.registry import register_dataset
@@ -129,6 +130,7 @@ def _add(shelf: Shelf, name: str, column: str, picture: Any, label: int, image_s
 def _fitted(name: str, column: str, picture: Any, image_size: int, channels: int) -> UInt8[Tensor, "c h w"]:
     if not hasattr(picture, "convert"):
         raise InputError(f"Expected pictures in column {column!r} of {name} but got {type(picture).__name__}.")
+    check_stop()
     with explained(f"one in column {column!r} of {name}"):
         return from_picture(picture, image_size, channels)
 

@@ -29,6 +29,7 @@ from ictrl.data.arrays import channels_first, labelled_images, labels_of
 from ictrl.data.dataset import Dataset, numbered
 from ictrl.data.decoded import decoded, stays_in_file
 from ictrl.data.npy import Archive, open_npz
+from ictrl.data.patience import check_stop
 from ictrl.data.picture_source import Pictures
 from ictrl.data.registry import register_dataset, required_root
 from ictrl.data.resize import check_fitted, fit
@@ -68,6 +69,7 @@ def read_npz(stream: StreamConfig, image_size: int, channels: int) -> Dataset:
             return _from_one_file(path, files, known, stream, image_size, channels)
     fitted = []
     for file in files:
+        check_stop()
         pairs = [_part(*pair, file) for pair in _load(file)]
         check_fitted(sum(len(images) for images, _ in pairs), image_size, channels, file)
         fitted.append([(fit(images, image_size, channels), labels) for images, labels in pairs])

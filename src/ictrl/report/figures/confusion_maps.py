@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from ictrl.report.catalogue import Figure, figure
 from ictrl.report.plots import heat_map
 from ictrl.report.record import RunRecord
+from ictrl.theory.metrics import confusion_table
 
 COUNTED = 12  # classes, for which the numbers fit into the cells
 
@@ -26,7 +27,7 @@ def _confusion(run: RunRecord, protocol: str) -> Figure | None:
     scores = run.results.protocols.get(protocol)
     if scores is None or scores.confusion is None:
         return None
-    counts = np.array(scores.confusion)
+    counts = confusion_table(scores.confusion)
     names = run.class_names(sorted(run.classes))
     found = mistakes(counts, names)
     worst = f"Most often mistaken: {found}." if found else "No image was mistaken."
