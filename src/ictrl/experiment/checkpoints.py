@@ -58,10 +58,10 @@ class Due:
         return due
 
 
-def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
-    """The learner after a task; what lies further back than the one before it goes."""
+def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str], keep_all: bool = False) -> None:
+    """The learner after a task; what lies further back than the one before it goes, unless all are kept."""
     learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
-    remove([*learners_in(folder)[KEPT:], *(path for _, _, path in _stopped(folder))])
+    remove([*_superseded(folder, keep_all), *(path for _, _, path in _stopped(folder))])
 
 
 def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochReport) -> None:
@@ -70,12 +70,16 @@ def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochRepor
     remove(path for _, _, path in _stopped(folder)[KEPT:])
 
 
-def remove_superseded(folder: Path, done: int) -> None:
+def remove_superseded(folder: Path, done: int, keep_all: bool = False) -> None:
     """What a process that was killed between writing a checkpoint and removing older ones has left, after so many
     tasks."""
     stopped = _stopped(folder)
     learned = [path for task, _, path in stopped if task <= done]
-    remove([*learners_in(folder)[KEPT:], *learned, *(path for _, _, path in stopped[KEPT:])])
+    remove([*_superseded(folder, keep_all), *learned, *(path for _, _, path in stopped[KEPT:])])
+
+
+def _superseded(folder: Path, keep_all: bool) -> list[Path]:
+    return [] if keep_all else learners_in(folder)[KEPT:]
 
 
 def newest_position(
