@@ -31,9 +31,9 @@ Every learner gets a panel with a row per class, the same classes in the same or
 eye. A panel shows samples of each class (--by class), the strongest of its principal directions, a column each (--by
 direction; for methods that keep some, such as ictrl), or the class as it was drawn after every task (--by task), from
 the same random numbers each time, so that one sees it fade. After every task the run must have kept its learner:
-`ictrl run … --checkpoint.keep-all`; otherwise the two newest are there.
+`ictrl run … --checkpoint.every-task`; otherwise the two newest are there.
 
---nearest puts below each picture the training image that is nearest to it in pixels, for which the runs' data is needed:
+--nearest puts below each picture the training image that is nearest to it in pixels, which needs the data of the runs:
 a picture that looks like it was memorised. The same run and seed give the same sheet. Colours are reduced to 256.
 
 Examples:
@@ -158,7 +158,7 @@ class GalleryCommand:
             kept = ", ".join(str(task_of(path)) for path in found)
             tell(
                 f"warning: Of {run} the learners after tasks {kept} are there, the earlier ones are not: run it with "
-                "--checkpoint.keep-all to have them all."
+                "--checkpoint.every-task to have them all."
             )
         for path in found:
             try:
@@ -166,8 +166,9 @@ class GalleryCommand:
             except InputError as error:
                 tell(f"warning: {error} It is left out.")
                 continue
-            yield f"after {task_of(path)}", Artist(
-                position.learner, known_names(position), artist.title, artist.subtitle
+            yield (
+                f"after {task_of(path)}",
+                Artist(position.learner, known_names(position), artist.title, artist.subtitle),
             )
         if LearnerPlace(run).taught.is_file():
             yield "taught", artist

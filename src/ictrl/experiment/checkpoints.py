@@ -15,7 +15,7 @@ from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport
 from ictrl.typed_json import noted
 
-KEPT = 2  # checkpoints of each kind
+KEPT = 2  # checkpoints of each kind, unless learners are kept after every task
 STOPPED_NAME = re.compile(r"task-(\d{3,})-epoch-(\d{5,})\.safetensors", re.ASCII)
 
 
@@ -58,10 +58,12 @@ class Due:
         return due
 
 
-def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str], keep_all: bool = False) -> None:
-    """The learner after a task; what lies further back than the one before it goes, unless all are kept."""
+def save_learner(
+    folder: Path, learner: Learner[Any], done: int, notes: dict[str, str], every_task: bool = False
+) -> None:
+    """The learner after a task; what lies further back than the one before it goes, unless every task's is kept."""
     learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
-    remove([*_superseded(folder, keep_all), *(path for _, _, path in _stopped(folder))])
+    remove([*_superseded(folder, every_task), *(path for _, _, path in _stopped(folder))])
 
 
 def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochReport) -> None:
@@ -70,16 +72,16 @@ def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochRepor
     remove(path for _, _, path in _stopped(folder)[KEPT:])
 
 
-def remove_superseded(folder: Path, done: int, keep_all: bool = False) -> None:
+def remove_superseded(folder: Path, done: int, every_task: bool = False) -> None:
     """What a process that was killed between writing a checkpoint and removing older ones has left, after so many
     tasks."""
     stopped = _stopped(folder)
     learned = [path for task, _, path in stopped if task <= done]
-    remove([*_superseded(folder, keep_all), *learned, *(path for _, _, path in stopped[KEPT:])])
+    remove([*_superseded(folder, every_task), *learned, *(path for _, _, path in stopped[KEPT:])])
 
 
-def _superseded(folder: Path, keep_all: bool) -> list[Path]:
-    return [] if keep_all else learners_in(folder)[KEPT:]
+def _superseded(folder: Path, every_task: bool) -> list[Path]:
+    return [] if every_task else learners_in(folder)[KEPT:]
 
 
 def newest_position(

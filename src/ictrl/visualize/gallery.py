@@ -1,7 +1,7 @@
 """The gallery: what learners draw of the same classes, side by side; by class, by direction, and after every task.
 
-Each picture follows from the learner, its class and a seed alone: the same run gives the same sheet, and a class is drawn
-the same whichever others are shown with it.
+Each picture follows from the learner, its class and a seed alone: the same run gives the same sheet, and a class is
+drawn the same whichever others are shown with it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
