@@ -33,8 +33,9 @@ direction; for methods that keep some, such as ictrl), or the class as it was dr
 the same random numbers each time, so that one sees it fade. After every task the run must have kept its learner:
 `ictrl run … --checkpoint.every-task`; otherwise the two newest are there.
 
---nearest puts below each picture the training image that is nearest to it in pixels, which needs the data of the runs:
-a picture that looks like it was memorised. The same run and seed give the same sheet. Colours are reduced to 256.
+--nearest puts below each picture the training image that is nearest to it in pixels, so that nobody takes a memorised
+picture for a new one; it needs the data of the runs, and shows images of it. The same run and seed give the same sheet.
+A sheet with colours has 256 of them, which keeps the file small.
 
 Examples:
   ictrl gallery runs/mine -o classes.png
@@ -122,7 +123,7 @@ class GalleryCommand:
                 artist.learner,
                 artist.names,
                 self.titles[i] if self.titles else artist.title,
-                f"{artist.subtitle}, {run.name}" if alike[artist.title, artist.subtitle] > 1 else artist.subtitle,
+                f"{artist.subtitle} ({run.name})" if alike[artist.title, artist.subtitle] > 1 else artist.subtitle,
             )
             for i, (run, artist) in enumerate(zip(self.runs, found))
         ]
@@ -157,8 +158,8 @@ class GalleryCommand:
         if missing:
             kept = ", ".join(str(task_of(path)) for path in found)
             tell(
-                f"warning: Of {run} the learners after tasks {kept} are there, the earlier ones are not: run it with "
-                "--checkpoint.every-task to have them all."
+                f"warning: {run} has kept its learner only after task{'s' * (len(found) > 1)} {kept}: a run with --checkpoint.every-task keeps "
+                "it after every task."
             )
         for path in found:
             try:
