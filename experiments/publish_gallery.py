@@ -5,13 +5,16 @@
     python experiments/publish_gallery.py --make cifar10-by-class.png --runs DIR --root DATA
 
 To make a picture, runs that are not yet in the folder of runs are run (or gone on with), their learners draw it, and
-docs/gallery/made.json notes by which machine and versions the learners were taught. The page shows what has been made
-and names the rest. To put another method onto a sheet, add its recipe to the sheet's runs and make the picture again.
+docs/gallery/made.json notes by which machine and versions the learners were taught. Then look at it, and say in
+gallery.toml what there is to see. The page shows what has been made and names the rest. To put another method onto a
+sheet, add its recipe to the sheet's runs and make the picture again.
 """
 
 import argparse
 import hashlib
+import html
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -42,8 +45,10 @@ class Sheet:
 
     picture: str
     section: str
-    alt: str
-    caption: str
+    alt: str = ""
+    """what one sees, for those who cannot"""
+    caption: str = ""
+    """what one sees, mistakes included"""
     commands: Sequence[str] = ()
     """of a picture that is no sheet of `ictrl gallery`"""
     runs: Sequence[str] = ()
@@ -86,6 +91,12 @@ class Gallery:
         return f"ictrl run {self.runs.get(name, name)}{root} {KEEP} --out {(runs / name).as_posix()}"
 
 
+def undescribed(gallery: Gallery, pictures: Path = PICTURES) -> list[str]:
+    """Pictures that are there but that nobody has said anything of."""
+    there = (sheet for sheet in gallery.sheets if (pictures / sheet.picture).exists())
+    return [sheet.picture for sheet in there if not sheet.alt.strip() or not sheet.caption.strip()]
+
+
 def made(pictures: Path = PICTURES) -> dict[str, Any]:
     """What was noted of pictures when they were made."""
     path = pictures / MADE
@@ -101,9 +112,14 @@ def figure(sheet: Sheet, pictures: Path) -> list[str]:
     return [
         '<figure markdown="span">',
         f"  [![{sheet.alt}]({place}){{ {looks} }}]({place})",
-        f"  <figcaption>{' '.join(sheet.caption.split())}</figcaption>",
+        f"  <figcaption>{as_html(sheet.caption)}</figcaption>",
         "</figure>",
     ]
+
+
+def as_html(caption: str) -> str:
+    """A caption, in which Markdown is not read."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(" ".join(caption.split()), quote=False))
 
 
 def section(title: str, text: str, gallery: Gallery, pictures: Path) -> list[str]:
@@ -189,6 +205,8 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.make:
         make(name, arguments.runs, arguments.root)
+    if missing := undescribed(Gallery.read()):
+        raise SystemExit(f"Made {', '.join(missing)}: look at it, put alt and caption into {LIST.name}, and run again.")
     PAGE.write_text(page(), encoding="utf-8")
 
 

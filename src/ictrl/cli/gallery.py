@@ -157,9 +157,10 @@ class GalleryCommand:
         missing = sorted(set(range(1, task_of(found[-1]) + 1)) - set(map(task_of, found))) if found else []
         if missing:
             kept = ", ".join(str(task_of(path)) for path in found)
+            tasks = "task" if len(found) == 1 else "tasks"
             tell(
-                f"warning: {run} has kept its learner only after task{'s' * (len(found) > 1)} {kept}: a run with --checkpoint.every-task keeps "
-                "it after every task."
+                f"warning: {run} has kept its learner only after {tasks} {kept}: a run with --checkpoint.every-task "
+                "keeps it after every task."
             )
         for path in found:
             try:
