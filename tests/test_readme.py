@@ -266,6 +266,7 @@ def test_every_command_is_shown_with_its_output() -> None:
         "reconstruct",
         "nearest",
         "interpolate",
+        "gallery",
         "fidelity",
     )
     running = ("run", "resume", "evaluate", "review", "report", "compare", "study", "migrate")

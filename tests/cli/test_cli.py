@@ -19,8 +19,8 @@ from ictrl.cli.run import RunCommand
 COMMANDS = [
     "run", "resume", "evaluate", "review", "compare", "study",
     "search", "predict", "teach", "classes", "forget", "serve",
-    "sample", "walk", "reconstruct", "nearest", "interpolate", "fidelity", "export", "report", "data", "recipes",
-    "methods", "migrate",
+    "sample", "walk", "reconstruct", "nearest", "interpolate", "gallery", "fidelity", "export", "report", "data",
+    "recipes", "methods", "migrate",
 ]  # fmt: skip
 QUICK = ["--later.epochs", "1", "--first.epochs", "1", "--device", "cpu"]
 

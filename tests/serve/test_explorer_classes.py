@@ -188,3 +188,63 @@ def test_a_learner_that_cannot_draw_shows_the_rest_and_says_so(explore: Any) -> 
 def test_a_class_that_is_gone_is_said_to_be(explore: Any) -> None:
     explorer = explore().open("classes/nobody")
     expect(explorer.page.get_by_role("heading", level=1)).to_have_text("No such class")
+
+
+def test_the_gallery_has_a_row_of_pictures_of_every_class(explore: Any) -> None:
+    explorer = explore().open("gallery")
+    rows = explorer.page.locator(".pictures-of > li")
+    expect(rows).to_have_count(3)
+    assert rows.locator("strong").all_inner_texts() == NAMES
+    for name in NAMES:
+        strip = explorer.page.get_by_role("img", name=f"10 replayed pictures of {name}", exact=True)
+        expect(strip.locator("img")).to_have_count(10)
+    before = rows.first.locator("img").first.get_attribute("src")
+    explorer.button("Draw all again").click()
+    expect(rows.first.locator("img")).to_have_count(10)
+    expect(rows.first.locator("img").first).not_to_have_attribute("src", before or "")
+    explorer.page.get_by_role("link", name=NAMES[1]).click()
+    expect(explorer.page.get_by_role("heading", level=1)).to_have_text(NAMES[1])
+
+
+def test_a_gallery_of_one_that_cannot_draw_says_so_and_asks_for_nothing(explore: Any) -> None:
+    explorer = explore("blind").open("gallery")
+    expect(explorer.page.get_by_text("This learner cannot draw.")).to_be_visible()
+    expect(explorer.button("Draw all again")).to_be_hidden()
+    expect(explorer.page.locator(".pictures-of > li")).to_have_count(0)
+    assert [one for one in explorer.requests if "/samples" in one.url] == []
+
+
+def test_a_class_stands_beside_what_earlier_versions_drew_of_it(explore: Any) -> None:
+    explorer = explore()
+    address = f"classes/{quote(NAMES[0], safe='')}"
+    explorer.open(address)
+    expect(explorer.page.get_by_role("slider").first).to_be_visible()
+    wait_for(explorer.page, lambda: any(one.url.endswith("/earlier") for one in explorer.requests))
+    expect(explorer.page.get_by_role("heading", name="As it was drawn before")).to_be_hidden()  # nothing was, yet
+    explorer.page.request.delete(f"{explorer.running.url}classes/{NAMES[1]}")
+    explorer.page.reload()
+    rows = explorer.page.locator(".pictures-of > li")
+    expect(rows).to_have_count(2)
+    assert rows.locator("strong").all_inner_texts() == ["Version 1, as it was found", "Now"]
+    shown = [rows.nth(i).locator("img") for i in range(2)]
+    for pictures in shown:
+        expect(pictures).to_have_count(5)
+    addresses = [pictures.evaluate_all("images => images.map(image => image.src)") for pictures in shown]
+    assert addresses[0] == addresses[1]  # another class was forgotten, which changes nothing of this one
+    asked = [one.url.partition("samples?")[2] for one in explorer.requests if "n=5" in one.url]
+    assert sorted(asked) == ["n=5&seed=0", "n=5&seed=0&of=version-1"]  # in whichever order they come into sight
+    explorer.button("Draw these again").click()
+    wait_for(explorer.page, lambda: any("seed=1&of=version-1" in one.url for one in explorer.requests))
+
+
+def test_an_earlier_version_that_cannot_be_opened_is_said_in_its_row(explore: Any) -> None:
+    explorer = explore(allowed=("409",))
+    explorer.page.request.delete(f"{explorer.running.url}classes/{NAMES[1]}")
+    kept = next(explorer.running.host.versions.folder.glob("version-000001.*"))
+    content = bytearray(kept.read_bytes())
+    content[-1] ^= 1
+    kept.write_bytes(content)
+    explorer.open(f"classes/{quote(NAMES[0], safe='')}")
+    rows = explorer.page.locator(".pictures-of > li")
+    expect(rows.first).to_contain_text("is damaged")
+    expect(rows.nth(1).locator("img")).to_have_count(5)

@@ -100,6 +100,10 @@ def every_view(explorer: Explorer) -> Any:
     expect(explorer.page.get_by_role("slider").first).to_be_visible()
     expect(explorer.page.locator(".nearest")).to_be_visible()
     yield "class"
+    explorer.open("gallery")
+    expect(explorer.page.locator(".pictures-of img")).to_have_count(30)
+    yield "gallery"
+    explorer.open(f"classes/{quote(NAMES[0], safe='')}")
     explorer.button("Forget this class …").click()
     expect(explorer.page.get_by_role("dialog")).to_be_visible()
     yield "forget"

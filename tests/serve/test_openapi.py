@@ -106,6 +106,8 @@ def test_what_comes_back_is_as_described(drawing: Path, wide: Path, serve: Serve
     check("/teaching", method="delete", status=409)
     check("/classes/cat/samples", "/classes/{name}/samples")
     check("/classes/cat/samples?n=2", "/classes/{name}/samples", headers={"accept": "application/json"})
+    check("/classes/cat/earlier", "/classes/{name}/earlier")
+    check("/classes/nobody/earlier", "/classes/{name}/earlier", status=404)
     check("/classes/cat/directions", "/classes/{name}/directions")
     check("/classes/cat/picture?at=1,-2", "/classes/{name}/picture")
     check("/classes/nobody/picture", "/classes/{name}/picture", status=404)

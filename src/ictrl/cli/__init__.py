@@ -29,6 +29,7 @@ from ictrl.cli import (
     export,
     fidelity,
     forget,
+    gallery,
     methods,
     migrate,
     predict,
@@ -64,8 +65,9 @@ DataCommands = data.DataListCommand | data.DataDownloadCommand | data.DataShowCo
 LongCommands = (
     review.ReviewCommand | compare.CompareCommand | study.StudyCommand | search.SearchCommand | fidelity.FidelityCommand
 )
+DrawCommands = draw.DrawCommands | gallery.GalleryCommand
 TeachCommands = teach.TeachCommand | classes.ClassesCommand | forget.ForgetCommand | serve.ServeCommand
-Command = RunCommands | LongCommands | TeachCommands | UseCommands | draw.DrawCommands | DataCommands
+Command = RunCommands | LongCommands | TeachCommands | UseCommands | DrawCommands | DataCommands
 
 
 def command() -> NoReturn:
@@ -238,6 +240,7 @@ def _parse_with(run_name: str, show_name: str, arguments: list[str]) -> Command:
         subcommand("reconstruct", draw.ReconstructCommand, draw.RECONSTRUCT_HELP),
         subcommand("nearest", draw.NearestCommand, draw.NEAREST_HELP),
         subcommand("interpolate", draw.InterpolateCommand, draw.INTERPOLATE_HELP),
+        subcommand("gallery", gallery.GalleryCommand, gallery.GALLERY_HELP),
         subcommand("fidelity", fidelity.FidelityCommand, fidelity.FIDELITY_HELP),
         subcommand("export", export.ExportCommand, export.EXPORT_HELP),
         subcommand("report", report.ReportCommand, report.REPORT_HELP),

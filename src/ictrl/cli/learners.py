@@ -82,6 +82,8 @@ def check_png(out: Path) -> None:
     """Refuse a sheet of another kind before any work is done."""
     if out.suffix.lower() != ".png":
         raise InputError(f"Expected --out to be a file that ends in .png but got {out}.")
+    if out.is_dir():
+        raise InputError(f"Expected --out to be a file that ends in .png but {out} is a folder.")
 
 
 def check_drawn(n: int, option: str) -> None:

@@ -13,7 +13,7 @@ from ictrl.errors import InputError
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import LEARNERS, Learner
-from ictrl.methods.inputs import Images
+from ictrl.methods.inputs import Images, seeded
 from ictrl.shapes import Float, UInt8
 from ictrl.theory.objectives import closed_loop
 from ictrl.theory.statistics import Moments
@@ -120,6 +120,7 @@ class ComparesClasses(Protocol):
 
 
 Capability = TypeVar("Capability")
+Drawing = TypeVar("Drawing", bound=Learner[Any])
 
 
 def ask(learner: object, capability: type[Capability], purpose: str) -> Capability:
@@ -129,6 +130,16 @@ def ask(learner: object, capability: type[Capability], purpose: str) -> Capabili
     name = learner.recipe.method.name if isinstance(learner, Learner) else type(learner).__name__
     able = sorted(other for other, kind in LEARNERS.items() if issubclass(kind, capability))
     raise InputError(f"Expected a method that can {purpose} ({', '.join(able)}) but {name} cannot.")
+
+
+def with_seed(learner: Drawing, seed: int) -> Drawing:
+    """The learner as it is now, with random numbers of its own to draw by: `sample` gives the same for the same seed.
+
+    What the learner itself draws next is not changed by it, and other threads may draw meanwhile.
+    """
+    seen = object.__new__(type(learner))
+    seen.__dict__ = {**vars(learner), "_display_generator": seeded(learner.device, seed)}
+    return seen
 
 
 def check_shares(learner: Learner[Any]) -> None:

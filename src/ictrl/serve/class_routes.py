@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ictrl.serve import drawings
+from ictrl.serve import drawings, earlier
 from ictrl.serve.core import Core
 from ictrl.serve.counters import ROUTE
 from ictrl.serve.forgotten import forget_class
@@ -46,14 +46,29 @@ async def _forget(core: Core, request: Request, now: Served, name: str) -> Respo
 
 
 async def _samples(core: Core, request: Request, now: Served, name: str) -> Response:
-    query = Query(request, ("n", "direction", "seed"))
+    query = Query(request, ("n", "direction", "seed", "of"))
     n = query.whole("n", 16, 1, drawings.MOST_SAMPLES)
     direction, seed = query.whole("direction", None, 0, 10_000), query.whole("seed", 0, 0, MOST_SEED)
+    of = query.text("of")
     now.need("draw", "draw")
-    pictures = await core.in_pool(drawings.samples, now, now.label_of(name), n, direction, seed)
+    label = now.label_of(name)
+    if of is None:
+        pictures = await core.in_pool(drawings.samples, now, label, n, direction, seed)
+    elif direction is None:
+        pictures = await core.in_pool(earlier.samples, core.host, name, of, n, seed)
+    else:
+        raise RefusedError(400, "Expected either direction or of but got both.")
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse({"pictures": await core.in_pool(lambda: [data_url(picture) for picture in pictures])})
     return Response(await core.in_pool(drawings.sheet, pictures), media_type="image/png")
+
+
+async def _earlier(core: Core, request: Request, now: Served, name: str) -> Response:
+    Query(request, ())
+    now.need("draw", "draw")
+    now.label_of(name)
+    found = await core.in_pool(earlier.earlier, core.host, name)
+    return JSONResponse({"earlier": [one.described() for one in found]})
 
 
 async def _directions(core: Core, request: Request, now: Served, name: str) -> Response:
@@ -79,6 +94,7 @@ async def affinity(core: Core, request: Request) -> Response:
 ROUTES: dict[tuple[str, str], Callable[[Core, Request, Served, str], Awaitable[Response]]] = {
     ("DELETE", ""): _forget,
     ("GET", "samples"): _samples,
+    ("GET", "earlier"): _earlier,
     ("GET", "directions"): _directions,
     ("GET", "picture"): _picture,
 }

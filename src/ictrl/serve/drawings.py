@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ictrl.memory.compensation import leading_components
-from ictrl.memory.store import ClassMemory, Memory
-from ictrl.methods.capabilities import ComparesClasses, DrawsFeatures, KeepsMoments
+from ictrl.memory.store import ClassMemory
+from ictrl.methods.base import Learner
+from ictrl.methods.capabilities import ComparesClasses, Draws, DrawsFeatures, KeepsMoments, ask, with_seed
 from ictrl.serve.refusals import RefusedError
 from ictrl.serve.served import Served
 from ictrl.shapes import UInt8
@@ -30,18 +31,21 @@ def _drawing(served: Served, label: int) -> tuple[DrawsFeatures, ClassMemory]:
 
 def samples(served: Served, label: int, n: int, direction: int | None, seed: int) -> UInt8[Tensor, "n c h w"]:
     """Replayed pictures of a class as `sample` draws them, by random numbers that follow from the seed."""
-    learner, kept = _drawing(served, label)
-    gaussians = Memory({0: kept}).gaussians()
-    r = len(gaussians.means)
-    if direction is not None and not 0 <= direction < r:
-        raise RefusedError(
-            400, f"Expected direction from 0 to {r - 1} for class {served.names[label]} but got {direction}."
-        )
-    each = n if direction is not None else -(-n // r)
-    Z, _ = gaussians.sample(each, torch.Generator(gaussians.means.device).manual_seed(seed))
-    by_direction = Z.view(r, each, -1)
-    chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
-    return learner.decode(chosen).cpu()
+    if direction is not None and served.can["directions"]:
+        r = len(_drawing(served, label)[1].direction_means)
+        if direction >= r:
+            raise RefusedError(
+                400, f"Expected direction from 0 to {r - 1} for class {served.names[label]} but got {direction}."
+            )
+    return drawn(served.learner, served.names[label], label, n, direction, seed)
+
+
+def drawn(
+    learner: Learner[Any], name: str, label: int, n: int, direction: int | None, seed: int
+) -> UInt8[Tensor, "n c h w"]:
+    """Pictures of a class, which a learner knows by its name or by its number."""
+    artist = ask(with_seed(learner, seed), Draws, "draw")
+    return artist.sample(name if learner._by_name else label, n, direction)
 
 
 def sheet(pictures: UInt8[Tensor, "n c h w"]) -> bytes:

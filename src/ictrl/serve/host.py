@@ -143,6 +143,10 @@ class LearnerHost:
                 return Served.of(position, version, self.read_only)
         raise InputError(f"Expected {self.target} to stay as it is while it is read but it was written meanwhile.")
 
+    def digest(self) -> str:
+        """Of the learner as it lies there."""
+        return read_header(self._file()).digest
+
     def _file(self) -> Path:
         """Where the learner lies: of a run, in the newest good checkpoint until it is taught."""
         if not self.place.is_run or self.place.taught.is_file():

@@ -136,6 +136,17 @@ def described() -> dict[str, Any]:
                 _in("query", "n", {**COUNT, "maximum": MOST_SAMPLES, "default": 16}, "how many"),
                 _in("query", "direction", {"type": "integer", "minimum": 0}, "along one principal direction only"),
                 _in("query", "seed", SEED, "the same pictures for the same number"),
+                _in(
+                    "query", "of", {"type": "string"}, "an earlier learner, by its id, instead of that which is served"
+                ),
+                errors=(404, 409),
+            )
+        },
+        "/classes/{name}/earlier": {
+            "get": _route(
+                "The learners of earlier tasks and kept versions that knew the class, the oldest first",
+                _json("Earlier", "each with the id by which samples asks for it"),
+                NAME,
                 errors=(404, 409),
             )
         },

@@ -60,6 +60,9 @@ class Query:
             )
         return [value for value in values if value is not None]
 
+    def text(self, name: str) -> str | None:
+        return self._given.get(name)
+
     def one_of(self, name: str, choices: Collection[str], default: str) -> str:
         given = self._given.get(name, default)
         if given not in choices:

@@ -92,6 +92,7 @@ SCHEMAS: dict[str, Schema] = {
         version=WHOLE, versions=listed(record(version=WHOLE, at=TEXT, what=TEXT, classes=listed(TEXT), current=YES))
     ),
     "Pictures": record(pictures=listed(TEXT)),
+    "Earlier": record(earlier=listed(record(id=TEXT, what=TEXT, at=TEXT))),
     "Directions": record(directions=listed(record(index=WHOLE, sigma=NUMBER))),
     "Affinity": record(classes=listed(TEXT), kind=TEXT, matrix=listed(listed(NUMBER))),
 }
@@ -142,6 +143,7 @@ EXAMPLES: dict[str, Any] = {
         ],
     },
     "Pictures": {"pictures": [PICTURE]},
+    "Earlier": {"earlier": [{"id": "task-1", "what": "after task 1", "at": TIME}]},
     "Directions": {"directions": [{"index": 0, "sigma": 0.21}, {"index": 1, "sigma": 0.15}]},
     "Affinity": {"classes": ["cat", "dog"], "kind": "affinity of subspaces", "matrix": [[1.0, 0.2], [0.2, 1.0]]},
 }  # fmt: skip

@@ -7,12 +7,14 @@ import { teachingAtStart } from "./core/teaching.js";
 import { tokenFromAddress } from "./core/token.js";
 import { showFrame } from "./parts/frame.js";
 import { showClasses } from "./views/classes.js";
+import { showGallery } from "./views/gallery.js";
 import { showTeach } from "./views/teach.js";
 import { showTry } from "./views/try.js";
 import { showVersions } from "./views/versions.js";
 
 view("try", "Try", showTry);
 view("classes", "Classes", showClasses);
+view("gallery", "Gallery", showGallery);
 view("teach", "Teach", showTeach);
 view("versions", "Versions", showVersions);
 

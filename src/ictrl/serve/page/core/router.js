@@ -1,4 +1,4 @@
-// Views by what stands behind # in the address: #/try, #/classes, #/classes/NAME, #/teach, #/versions.
+// Views by what stands behind # in the address: #/try, #/classes, #/classes/NAME, #/gallery, #/teach, #/versions.
 
 const views = new Map();
 let leave = null;

@@ -1,10 +1,12 @@
-// The page of one class: its replayed pictures, the directions in which it varies, its nearest, and forgetting it.
+// The page of one class: its replayed pictures, the directions in which it varies, how it was drawn before, its
+// nearest, and forgetting it.
 
 import { askPictures, inPath } from "../core/api.js";
 import { button, el, fill, named } from "../core/dom.js";
 import { learner, onChange } from "../core/learner.js";
 import { announce } from "../core/say.js";
 import { nearest } from "./affinity.js";
+import { earlier } from "./earlier.js";
 import { facts } from "./facts.js";
 import { confirmForgetting } from "./forget.js";
 import { drawn } from "./picture.js";
@@ -36,6 +38,7 @@ export function classPage(main, name) {
       can.draw && replayed(name),
       can.draw && can.directions && sliders(name),
     ),
+    can.draw && earlier(name),
     can.compare && nearest(name),
     can.forget && forgetting(name),
   );
