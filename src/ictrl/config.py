@@ -398,12 +398,14 @@ class StreamConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """How often a run can be resumed from, besides the end of each task. It changes no result."""
+    """How often a run can be resumed from, besides the end of each task, and what is kept. It changes no result."""
 
     every_epochs: int = 0
     """write a checkpoint after so many epochs of a task; 0 for never"""
     every_minutes: float = 10.0
     """write a checkpoint after so many minutes of a task; 0 for never"""
+    every_task: bool = False
+    """keep the learner after every task, to be measured later; otherwise the two newest"""
 
     def __post_init__(self) -> None:
         _require(self.every_epochs >= 0, self, "every_epochs", "at least 0")

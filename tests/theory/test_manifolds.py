@@ -59,7 +59,9 @@ def test_repeated_features_are_in_the_manifold_of_themselves() -> None:
 def test_scale_and_origin_do_not_matter(generator: torch.Generator) -> None:
     real, drawn = torch.randn(60, 5, generator=generator), 1.3 * torch.randn(60, 5, generator=generator)
     as_it_is = precision_recall(Manifold.of(real), Manifold.of(drawn))
-    assert precision_recall(Manifold.of(8 * real + 32), Manifold.of(8 * drawn + 32)) == pytest.approx(as_it_is, abs=0.02)
+    assert precision_recall(Manifold.of(8 * real + 32), Manifold.of(8 * drawn + 32)) == pytest.approx(
+        as_it_is, abs=0.02
+    )
 
 
 def test_too_few_features_are_refused() -> None:

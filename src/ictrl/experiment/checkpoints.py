@@ -15,7 +15,7 @@ from ictrl.recipes.tables import differences
 from ictrl.training.loop import EpochReport
 from ictrl.typed_json import noted
 
-KEPT = 2  # checkpoints of each kind
+KEPT = 2  # checkpoints of each kind, unless learners are kept after every task
 STOPPED_NAME = re.compile(r"task-(\d{3,})-epoch-(\d{5,})\.safetensors", re.ASCII)
 
 
@@ -58,10 +58,12 @@ class Due:
         return due
 
 
-def save_learner(folder: Path, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
-    """The learner after a task; what lies further back than the one before it goes."""
+def save_learner(
+    folder: Path, learner: Learner[Any], done: int, notes: dict[str, str], every_task: bool = False
+) -> None:
+    """The learner after a task; what lies further back than the one before it goes, unless every task's is kept."""
     learner.save(folder / f"after-task-{done:03d}.safetensors", notes)
-    remove([*learners_in(folder)[KEPT:], *(path for _, _, path in _stopped(folder))])
+    remove([*_superseded(folder, every_task), *(path for _, _, path in _stopped(folder))])
 
 
 def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochReport) -> None:
@@ -70,12 +72,16 @@ def save_task(folder: Path, learner: Learner[Any], done: int, report: EpochRepor
     remove(path for _, _, path in _stopped(folder)[KEPT:])
 
 
-def remove_superseded(folder: Path, done: int) -> None:
+def remove_superseded(folder: Path, done: int, every_task: bool = False) -> None:
     """What a process that was killed between writing a checkpoint and removing older ones has left, after so many
     tasks."""
     stopped = _stopped(folder)
     learned = [path for task, _, path in stopped if task <= done]
-    remove([*learners_in(folder)[KEPT:], *learned, *(path for _, _, path in stopped[KEPT:])])
+    remove([*_superseded(folder, every_task), *learned, *(path for _, _, path in stopped[KEPT:])])
+
+
+def _superseded(folder: Path, every_task: bool) -> list[Path]:
+    return [] if every_task else learners_in(folder)[KEPT:]
 
 
 def newest_position(

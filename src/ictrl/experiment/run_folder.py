@@ -3,7 +3,7 @@
     RUN/config.toml                              the resolved recipe
         metrics.jsonl                            a line per epoch
         results.json                             everything measured so far
-        checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept
+        checkpoint/after-task-002.safetensors    the learner after its second task; the two newest are kept, or all
         checkpoint/task-003-epoch-00040.…        the third task after 40 epochs, until it is done
         taught.safetensors                       the learner with what it was taught since, or without what it forgot
         data.json                                what the data was, to notice if it changes
@@ -134,9 +134,9 @@ class RunFolder:
         write_atomically(self.path / "profile.json", (json.dumps(profile, indent=2) + "\n").encode())
 
     def save_learner(self, learner: Learner[Any], done: int, notes: dict[str, str]) -> None:
-        """The learner after a task; what lies further back than the one before it goes."""
+        """The learner after a task; what lies further back than the one before it goes, unless the recipe keeps all."""
         make_folder(self.checkpoints)
-        save_learner(self.checkpoints, learner, done, notes)
+        save_learner(self.checkpoints, learner, done, notes, self.recipe().run.checkpoint.every_task)
 
     def save_task(self, learner: Learner[Any], done: int, report: EpochReport) -> None:
         """The task after `done` others, half-way."""
@@ -176,7 +176,7 @@ class RunFolder:
             )
         if log.damaged or log.tasks > position.done:
             self._keep_aside(self.metrics, position)
-        remove_superseded(self.checkpoints, position.done)
+        remove_superseded(self.checkpoints, position.done, self.recipe().run.checkpoint.every_task)
         if self.metrics.exists() and (kept := log.until(position.done, position.epoch)) != self.metrics.read_bytes():
             write_atomically(self.metrics, kept)
 
