@@ -27,7 +27,7 @@ from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, ask
 from ictrl.recipes.tables import recipe_to_table, without_place
 from ictrl.visualize.fidelity import measure_against
-from ictrl.visualize.independent import Training, describe, independent_classifier, mirrors
+from ictrl.visualize.independent import Training, chosen_training, describe, independent_classifier, mirrors
 from ictrl.visualize.judges import EfficientNetLite0, Inception
 from ictrl.visualize.real_images import RealImages
 
@@ -44,7 +44,7 @@ def measure_runs(given: argparse.Namespace) -> dict[str, Any]:
     learners = [_learners(folder, given) for folder in folders]
     tasks, mirror = _same_images(folders, given.root)
     device = learners[0]["run"].device
-    training = Training.suited(tasks, device, mirror, given.classifier_epochs)
+    training = chosen_training(tasks, device, mirror, given.classifier_file, given.classifier_epochs)
     classifier, _, _ = independent_classifier(
         tasks, training, given.classifier_file, device=device, progress=lambda report: _say(f"classifier: {report}")
     )

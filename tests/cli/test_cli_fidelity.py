@@ -99,7 +99,9 @@ def test_an_independent_classifier_is_trained_once(
     assert found["classifier"] == {"network": "dcgan", "epochs": 30, "mirror": False}
     assert found["overall"]["classified"]["test images"] == pytest.approx(ceiling, abs=1e-3)
     file = ["--classifier-file", kept, "--images", "50", "--device", "cpu"]
-    assert call("fidelity", short_run, *file) == 2
+    assert call("fidelity", short_run, *file) == 0  # as it was trained, since nothing else is asked for
+    assert capsys.readouterr().err.startswith(f"Independent classifier: dcgan. Read {kept}.\n")
+    assert call("fidelity", short_run, *file, "--classifier-epochs", "31") == 2
     assert f"but that of {kept} differs in its epochs: name another file" in capsys.readouterr().err
 
 
@@ -179,6 +181,7 @@ def test_what_is_missing_is_said_in_one_line(
     ("options", "message"),
     [
         (["RUN", "--images", "5"], "Expected images to be at least 10 but got 5."),
+        (["RUN", "--images", "5", "--classifier"], "Expected images to be at least 10 but got 5."),
         (["none"], "Expected a run folder but none is not there: `ictrl run` makes one."),
         (["FILE"], "Expected a run folder but "),
         (["RUN", "--learner", "none"], "Expected a run folder but none is not there"),
@@ -192,7 +195,10 @@ def test_what_is_missing_is_said_in_one_line(
     ],
 )
 def test_a_users_mistake_exits_with_2_and_one_line(
-    options: list[str], message: str, short_run: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    short_run: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = [
         {"RUN": short_run, "FILE": short_run / "checkpoint" / "after-task-002.safetensors"}.get(option, option)

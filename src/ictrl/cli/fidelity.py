@@ -21,8 +21,9 @@ from ictrl.experiment.run_folder import RunFolder
 from ictrl.experiment.run_learners import after_each_task, around_review
 from ictrl.methods.base import Learner
 from ictrl.methods.capabilities import Draws, ask
+from ictrl.methods.inputs import whole_number
 from ictrl.visualize.fidelity import measure_each
-from ictrl.visualize.independent import Training, independent_classifier, mirrors
+from ictrl.visualize.independent import chosen_training, independent_classifier, mirrors
 from ictrl.visualize.judges import EfficientNetLite0, Inception, Judge
 
 QUICK = 200  # images that are enough for a first look
@@ -72,7 +73,7 @@ class FidelityCommand:
     classifier_file: OptionalPath = None
     """where that one is kept, to be read if it is there; otherwise in the cache folder"""
     classifier_epochs: OptionalInt = None
-    """passes over the training images for it; by default 20, and more where images are few"""
+    """passes over the training images for it; by default those of the file, or 20, and more where images are few"""
     after_each_task: Flag = False
     """measure the learner after every task of which the run has kept it (run with --checkpoint.every-task)"""
     review: Flag = False
@@ -97,6 +98,8 @@ class FidelityCommand:
                 f"Expected classes of the run, whose images are there, but {', '.join(later)} came later: name a "
                 "checkpoint of the run with --learner."
             )
+        known = {label for learner in learners.values() for label in learner.labels}
+        whole_number(self.images, "images", least=max(2, len(known)))  # before a classifier is trained
         classifier, about = self._classifier(folder, tasks)
         device = next(iter(learners.values())).device
         if not self.json:
@@ -158,7 +161,9 @@ class FidelityCommand:
         """The independent classifier, if one is asked for, and what JSON says of it."""
         if not self.classifier and self.classifier_file is None and self.classifier_epochs is None:
             return None, {}
-        training = Training.suited(tasks, self.device, mirrors(folder.recipe()), self.classifier_epochs)
+        training = chosen_training(
+            tasks, self.device, mirrors(folder.recipe()), self.classifier_file, self.classifier_epochs
+        )
         with watched("epochs of the classifier") as progress:
             classifier, path, read = independent_classifier(
                 tasks,

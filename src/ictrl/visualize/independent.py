@@ -11,7 +11,7 @@ the file is read instead.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
@@ -62,6 +62,15 @@ class Training:
         epochs = usual if epochs is None else whole_number(epochs, "epochs of the classifier", least=1)
         return cls("resnet18" if large else "dcgan", epochs, mirror)
 
+    @classmethod
+    def of_file(cls, path: Path) -> "Training":
+        """How the classifier in a file was trained."""
+        known = _noted(path)
+        try:
+            return cls(**{field.name: known[field.name] for field in fields(cls)})
+        except KeyError as missing:
+            raise InputError(f"Expected an independent classifier but {path} does not tell its {missing}.") from None
+
     def recipe(self, side: int, channels: int, device: str | torch.device) -> Recipe:
         """As a recipe of the method `finetune` with one task."""
         stage = StageConfig(
@@ -78,6 +87,15 @@ class Training:
         )
         run = RunConfig(seed=self.seed, device=str(device))
         return Recipe(name=NOTE, method=FinetuneConfig(network=network, first=stage), run=run)
+
+
+def chosen_training(
+    tasks: Sequence[Task], device: str | torch.device, mirror: bool, path: Path | None, epochs: int | None
+) -> Training:
+    """As the classifier of a file was trained, if there is one and nothing else is asked for; else what suits."""
+    if path is not None and path.exists() and epochs is None:
+        return Training.of_file(path)
+    return Training.suited(tasks, device, mirror, epochs)
 
 
 def mirrors(recipe: Recipe) -> bool:
@@ -144,15 +162,20 @@ def _digest(known: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
+def _noted(path: Path) -> dict[str, Any]:
+    """What a file says that its classifier was trained on, and how."""
+    notes = read_stored(path, LEARNER).notes
+    try:
+        return dict(json.loads(notes[NOTE]))
+    except (KeyError, ValueError, TypeError):
+        raise InputError(
+            f"Expected an independent classifier but {path} holds another learner: name another file."
+        ) from None
+
+
 def _read(path: Path, known: dict[str, Any], device: str | torch.device) -> Learner[Any]:
     """The classifier of a file, if it was trained like this."""
-    stored = read_stored(path, LEARNER)
-    try:
-        found = json.loads(stored.notes[NOTE])
-    except (KeyError, ValueError):
-        found = None
-    if not isinstance(found, dict):
-        raise InputError(f"Expected an independent classifier but {path} holds another learner: name another file.")
+    found = _noted(path)
     changed = [name for name in known if found.get(name) != known[name]]
     if changed:
         raise InputError(
