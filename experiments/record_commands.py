@@ -42,7 +42,8 @@ SECTIONS = {
         "ictrl nearest runs/digits --label 4 -o fours.png",
         "ictrl reconstruct runs/digits -o test-images.png",
         "ictrl fidelity runs/digits",
-        "ictrl fidelity runs/digits --images 50 --json",
+        "ictrl fidelity runs/digits --classifier --images 100",
+        "ictrl sample runs/digits --label 3 --n 16 --nearest -o beside.png",
     ],
     "Pictures of your own": [
         "ictrl data show ictrl-pictures --stream.root shapes --stream.task-sizes 2 1",

@@ -155,3 +155,11 @@ def test_mistakes_are_refused(learned: Callable[..., ICTRL], tasks: list[Task]) 
         measure(learned(), tasks, Means(), images=3)
     with pytest.raises(InputError, match="Expected data with class 2, which was learned, but it has no such class."):
         measure(learned(), tasks[:1], Means(), images=40)
+
+
+def test_fewer_images_than_neighbours_have_no_precision(learned: Callable[..., ICTRL], tasks: list[Task]) -> None:
+    early = ICTRL(learned().recipe).learn(*pictures([0, 1]))
+    whole = measure(early, tasks, Means(), images=3).overall
+    assert whole.images == {"training": 2, **dict.fromkeys(SETS, 2)}
+    assert (whole.precision, whole.recall) == ({}, {})
+    assert tuple(whole.distances) == SETS
