@@ -44,7 +44,8 @@ SECTIONS = {
         "ictrl gallery runs/digits -o classes.png",
         "ictrl gallery runs/digits --by task --classes 2 3 -o tasks.png",
         "ictrl fidelity runs/digits",
-        "ictrl fidelity runs/digits --images 50 --json",
+        "ictrl fidelity runs/digits --classifier --images 100",
+        "ictrl sample runs/digits --label 3 --n 16 --nearest -o beside.png",
     ],
     "Pictures of your own": [
         "ictrl data show ictrl-pictures --stream.root shapes --stream.task-sizes 2 1",

@@ -37,7 +37,7 @@ ABOVE = {
     "methods": [*GROUND, "parallel", "recipes", "data", "theory", "nets", "memory", "training"],
     "experiment": [*GROUND, "parallel", "recipes", "data", "theory", "nets", "memory", "training", "methods"],
     "deploy": [*GROUND, "recipes", "data", "methods"],
-    "visualize": [*GROUND, "data", "theory", "nets", "memory", "methods", "experiment"],
+    "visualize": [*GROUND, "recipes", "data", "theory", "nets", "memory", "training", "methods", "experiment"],
     "report": [*GROUND, "recipes", "data", "theory", "memory", "methods", "experiment", "visualize"],
     "serve": [*GROUND, "data", "theory", "memory", "methods", "experiment", "visualize", "training"],
     "cli": [

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cli_support import NEWEST
 from PIL import Image
 from support import call
 
 from ictrl import ICTRL
+from ictrl.experiment.run_data import run_data
+from ictrl.experiment.run_folder import RunFolder
 
 
 def test_sample_writes_a_sheet(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +37,25 @@ def test_sample_along_a_direction(own_run: Path, new: Path, capsys: pytest.Captu
         assert sheet.size == (8 * 12, 8 * 12)
 
 
+def test_nearest_training_images_below(own_run: Path, new: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--label", "green", "--n", "4", "--nearest", "-o", "beside.png", "--device", "cpu"]
+    assert call("sample", own_run, *options) == 0
+    _, tasks = run_data(RunFolder(own_run))
+    images = torch.cat([task.images for task in tasks])
+    below = f"below each the nearest of {len(images)} training images in pixels: beside.png"
+    assert capsys.readouterr().out == f"4 pictures of class green replayed from memory, {below}\n"
+    with Image.open("beside.png") as sheet:
+        pixels = torch.from_numpy(np.asarray(sheet)[::8, ::8].copy()).permute(2, 0, 1)
+    replayed = ICTRL.load(own_run / NEWEST, device="cpu").sample(1, 4)
+    for i, picture in enumerate(replayed):
+        top, left = 2 + 20 * (i // 2), 2 + 10 * (i % 2)
+        assert torch.equal(pixels[:, top : top + 8, left : left + 8], picture)
+        shown = pixels[:, top + 10 : top + 18, left : left + 8]
+        squares = (images.double() - picture.double()).square().sum((1, 2, 3))
+        assert (shown.double() - picture.double()).square().sum() == squares.min()
+        assert (images == shown).flatten(1).all(1).any()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -53,6 +75,10 @@ def test_sample_along_a_direction(own_run: Path, new: Path, capsys: pytest.Captu
         ),
         (["sample", "none", "--label", "0", "-o", "a.png"], "error: Expected a run folder but none is not there"),
         (["sample", "RUN", "--label", "0"], "--out"),
+        (
+            ["sample", "RUN", "--label", "0", "--nearest", "--root", "gone", "-o", "a.png"],
+            "error: Expected a folder with pictures in train/CLASS and test/CLASS, or in CLASS alone but ",
+        ),
     ],
 )
 def test_a_users_mistake_exits_with_2_and_one_line(

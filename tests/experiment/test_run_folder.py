@@ -34,6 +34,15 @@ def test_checkpoints_are_written_as_asked_and_the_old_ones_go(begun: Begun) -> N
     ]
 
 
+def test_the_learner_of_every_task_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    run(quick(run={"checkpoint": {"every_task": True}}), tmp_path / "run")
+    kept = [f"after-task-{task:03d}.safetensors" for task in (1, 2, 3)]
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoint").iterdir()) == kept
+    assert resume(tmp_path / "run").results == Results.read(tmp_path / "run" / "results.json")
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoint").iterdir()) == kept
+    assert len(load_learner(tmp_path / "run" / "checkpoint" / kept[0], device="cpu").labels) == 4
+
+
 # damage
 
 

@@ -137,6 +137,7 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "method.network.initialisation",
         "method.network.decoder_width",
         "method.memory.disjoint",
+        "run.checkpoint.every_task",
         "run.keep_pictures",
         "run.wait_minutes",
         "stream.cache",

@@ -57,6 +57,18 @@ def test_frechet_distance_against_scipy(n: int, m: int) -> None:
     assert found == pytest.approx(frechet_distance(torch.from_numpy(other), torch.from_numpy(one)), rel=1e-12)
 
 
+def test_distance_and_score_are_those_of_torchmetrics() -> None:
+    """Recorded from torchmetrics 1.9.0, for the same numbers; its deviation of the score divides by n − 1."""
+    random = np.random.RandomState(0)
+    one, other = (torch.from_numpy(Z) for Z in (random.randn(40, 6), 1.5 * random.randn(30, 6) + 1))
+    assert frechet_distance(one, other) == pytest.approx(5.80936188960106, rel=1e-9)
+    probabilities = torch.from_numpy(3 * random.randn(50, 7)).softmax(1)
+    shuffled = probabilities[torch.randperm(50, generator=torch.Generator().manual_seed(0))]
+    mean, deviation = inception_score(shuffled, splits=5)
+    assert mean == pytest.approx(2.8714313034899623, rel=1e-9)
+    assert deviation * (5 / 4) ** 0.5 == pytest.approx(0.3091819937796494, rel=1e-6)
+
+
 def test_frechet_distance_of_known_gaussians() -> None:
     Z = torch.randn(30, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     shift = torch.tensor([1.0, -2.0, 0.0, 0.0, 2.0], dtype=torch.float64)

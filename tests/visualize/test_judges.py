@@ -22,6 +22,9 @@ IMAGES = (torch.arange(2 * 3 * 32 * 32) * 37 % 251).reshape(2, 3, 32, 32).to(tor
 FILLED_EFFICIENTNET = [1.610806, 1.131492, 1.17104, 1.70694, 5.496215], 2125.3535
 REAL_EFFICIENTNET = [0.040881, 0.0, 0.0, 0.0, 0.0], 248.03456
 FILLED_INCEPTION = [16.785931, 3.743737, 1.778479, 0.22545, 3.104727], 9350.8398
+# The network of torch-fidelity 0.4.0, with the same numbers, on IMAGES enlarged to 299×299 by repetition, so that
+# nothing is left to resize; it was given them scaled such that both take black and white for −1 and 1.
+FILLED_FIDELITY = [26.799942, 5.967055, 2.908697, 0.343707, 5.394577], 14962.9375
 
 
 def filled(network: nn.Module) -> nn.Module:
@@ -66,6 +69,8 @@ def test_inception_computes_what_its_origin_does() -> None:
     features = look(network, IMAGES, CPU)
     assert features.shape == (2, 2048)
     check(features, FILLED_INCEPTION)
+    large = torch.nn.functional.interpolate(IMAGES.float(), size=299, mode="nearest").to(torch.uint8)
+    check(look(network, large, CPU), FILLED_FIDELITY)
     probabilities = network.probabilities(features)
     assert probabilities.shape == (2, 1008)
     logits = features.numpy() @ network.fc.weight.detach().numpy().T  # without the bias, as in the original score

@@ -1,4 +1,4 @@
-"""`ictrl sample`, `walk`, `reconstruct`, `nearest` and `interpolate`: sheets of what a learner draws."""
+"""`ictrl walk`, `reconstruct`, `nearest` and `interpolate`: sheets of what a learner draws."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,6 @@ import torch
 import tyro
 
 from ictrl.cli.learners import (
-    check_drawn,
     check_png,
     find_label,
     open_learner,
@@ -20,6 +19,7 @@ from ictrl.cli.learners import (
 )
 from ictrl.cli.options import Device, Label, Learned, OptionalInt, Out, Root, Run
 from ictrl.cli.output import counted, open_console
+from ictrl.cli.sample import SampleCommand
 from ictrl.cli.terminal import shown
 from ictrl.errors import InputError
 from ictrl.experiment.run_data import run_data
@@ -27,15 +27,6 @@ from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.capabilities import Draws, DrawsFeatures, ask
 from ictrl.visualize import walks
 
-SAMPLE_HELP = """Replay pictures of a class from memory, as a sheet of them in a PNG file.
-
-A class is kept as a few principal directions, each with a Gaussian. The sheet takes samples from all of them in turn,
-or from one. This needs a method with a decoder, such as ictrl or frozen.
-
-Examples:
-  ictrl sample runs/mine --label 3 --out sheet.png
-  ictrl sample runs/mine --label cat --n 16 --direction 2 -o cats.png
-"""
 WALK_HELP = """Walk through a class from one side of its mean to the other, from memory alone.
 
 A class varies more in some directions than in others: from upright to slanted, from thin to thick. Each row of the
@@ -79,33 +70,6 @@ Examples:
 ACROSS = 8  # pictures in a row of a sheet that has no other order
 WIDEST = 6  # directions of a walk, where none is chosen
 STRONGEST = 4  # principal directions with their nearest images, as in the paper's figure
-
-
-@dataclass(frozen=True)
-class SampleCommand:
-    """Pictures of a class, replayed from memory."""
-
-    run: Learned
-    label: Label
-    out: Out
-    n: int = 64
-    """number of pictures"""
-    direction: OptionalInt = None
-    """one of the class's directions, counted from 0, the strongest first; all of them by default"""
-    device: Device = "auto"
-
-    def execute(self) -> None:
-        check_png(self.out)
-        check_drawn(self.n, "--n")
-        learner, names = open_learner(self.run, self.device)
-        artist = ask(learner, Draws, "draw")
-        label = find_label(self.label, names)
-        pictures = artist.sample(label, self.n, self.direction)
-        write_sheet(self.out, pictures.split(max(1, round(self.n**0.5))))
-        replayed = counted(self.n, "picture", "pictures")
-        along = "" if self.direction is None else f" along direction {self.direction}"
-        open_console().print(f"{replayed} of class {shown(names[label])} replayed from memory{along}: {self.out}")
-        warn_of_replay(learner)
 
 
 @dataclass(frozen=True)
