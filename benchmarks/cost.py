@@ -1,11 +1,12 @@
 """Short measurements that the cost model stands on, and longer runs that it has to predict.
 
     python benchmarks/cost.py --out docs/results/scale/cost.json      on a GPU, which does nothing else: two minutes
+    python benchmarks/cost.py --device cpu --out docs/results/scale/cost-cpu.json    on a CPU: some minutes
     python benchmarks/cost.py --device cpu --small                    the same code in seconds; its numbers say nothing
 
-Images are generated. Steps of the trunk and reading are timed for sides of 32, 64 and 128 px; then whole runs of other
-sizes are carried out, with evaluation, records and checkpoints, and compared with what the model says of them. The game
-is fitted to and compared with what `speed.py` wrote.
+Images are generated. Steps of the trunk and reading are timed for several sides and widths; then whole runs of other
+sizes are carried out, with evaluation, records and checkpoints, and compared with what the model says of them. A CPU
+has smaller networks and fewer images. The game is fitted to and compared with what `speed.py` wrote, on a GPU.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,66 @@ from ictrl.training.loop import EpochReport
 
 DOCS = Path(__file__).parent.parent / "docs"
 BASE = "best-cifar10-5"
-TRUNKS = [(32, 64, 100), (32, 64, 500), (32, 128, 500), (64, 64, 100), (64, 64, 500), (128, 64, 100), (128, 64, 500)]
-READINGS = [(32, 3, 2), (32, 4, 0), (64, 2, 2), (64, 3, 0), (128, 2, 0)]
-"""side, pool, shifts"""
-RUNS = {
-    "CIFAR-10's shape, five tasks, 40 epochs": (32, 3, 2, 5, 10_000, 2_000, 2, 40),
-    "CIFAR-100's shape, twenty tasks, 60 epochs": (32, 2, 0, 20, 2_500, 500, 5, 60),
-    "ImageNet-50's shape, five tasks, 60 epochs": (64, 2, 0, 5, 5_000, 1_000, 10, 60),
-    "128 px, ten tasks, 20 epochs": (128, 2, 0, 10, 2_000, 400, 5, 20),
-}
-"""side, pool, shifts, tasks, images and test images per task, classes per task, epochs"""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole run: images and classes are those of a task."""
+
+    side: int
+    width: int
+    pool: int
+    shifts: int
+    tasks: int
+    images: int
+    test_images: int
+    classes: int
+    epochs: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured."""
+
+    trunks: tuple[tuple[int, int, int], ...]
+    """side, width, batch"""
+    readings: tuple[tuple[int, int, int, int], ...]
+    """side, width, pool, shifts"""
+    read: tuple[int, int]
+    """images, for each of these"""
+    runs: dict[str, Whole]
+
+
+ON_A_GPU = Plan(
+    trunks=(
+        (32, 64, 100), (32, 64, 500), (32, 128, 500), (64, 64, 100), (64, 64, 500), (128, 64, 100), (128, 64, 500),
+    ),
+    readings=((32, 64, 3, 2), (32, 64, 4, 0), (64, 64, 2, 2), (64, 64, 3, 0), (128, 64, 2, 0)),
+    read=(1000, 5000),
+    runs={
+        "CIFAR-10's shape, five tasks, 40 epochs": Whole(32, 64, 3, 2, 5, 10_000, 2_000, 2, 40, 500),
+        "CIFAR-100's shape, twenty tasks, 60 epochs": Whole(32, 64, 2, 0, 20, 2_500, 500, 5, 60, 500),
+        "ImageNet-50's shape, five tasks, 60 epochs": Whole(64, 64, 2, 0, 5, 5_000, 1_000, 10, 60, 500),
+        "128 px, ten tasks, 20 epochs": Whole(128, 64, 2, 0, 10, 2_000, 400, 5, 20, 500),
+    },
+)  # fmt: skip
+ON_A_CPU = Plan(
+    trunks=((32, 16, 40), (32, 16, 160), (32, 32, 40), (32, 32, 120), (64, 16, 40), (64, 16, 80), (64, 24, 60)),
+    readings=((32, 16, 3, 1), (32, 32, 3, 0), (64, 16, 2, 1), (64, 24, 3, 0)),
+    read=(200, 600),
+    runs={
+        "32 px, width 16, five tasks, 12 epochs": Whole(32, 16, 3, 1, 5, 800, 200, 2, 12, 100),
+        "32 px, width 24, ten tasks, 8 epochs": Whole(32, 24, 2, 0, 10, 600, 100, 2, 8, 60),
+        "64 px, width 16, three tasks, 8 epochs": Whole(64, 16, 2, 0, 3, 500, 100, 4, 8, 50),
+    },
+)
+SMALL = Plan(
+    trunks=((32, 4, 10), (32, 8, 30), (64, 4, 10)),
+    readings=((32, 4, 1, 1), (64, 4, 1, 0)),
+    read=(60, 120),
+    runs={"32 px, two tasks, 2 epochs": Whole(32, 4, 1, 0, 2, 60, 20, 2, 2, 20)},
+)
 STEPS, EPOCHS, SETTLED = 8, 5, 2
 
 
@@ -95,10 +146,10 @@ def trunk_row(side: int, width: int, batch: int, device: str) -> dict[str, Any]:
     return {"side": side, "width": width, "batch": batch, "seconds": seconds, "gigabytes": peak(device)}
 
 
-def reading_row(side: int, pool: int, shifts: int, n: int, device: str) -> dict[str, Any]:
+def reading_row(side: int, width: int, pool: int, shifts: int, n: int, device: str) -> dict[str, Any]:
     """Seconds of forming the memory of n images, by an encoder that was not trained."""
     reading = ReadingConfig(pool=pool, shifts=shifts, mirror=True)
-    recipe = recipe_of(NetworkConfig(image_size=side), reading, 1, 100, device)
+    recipe = recipe_of(NetworkConfig(image_size=side, width=width), reading, 1, 100, device)
     learner = create_learner(recipe)
     assert isinstance(learner, Wide)
     images, labels = noise(n, side, 4)
@@ -111,30 +162,31 @@ def reading_row(side: int, pool: int, shifts: int, n: int, device: str) -> dict[
         settle(device)
         seconds.append(time.perf_counter() - begun)
     D, views = again.wide_memory.means.shape[1], 2 * (5 if shifts else 1)
-    return {"side": side, "images": n, "views": views, "D": D, "seconds": min(seconds)}
+    return {"side": side, "width": width, "images": n, "views": views, "D": D, "seconds": min(seconds)}
 
 
-def measured_run(name: str, shrunk: int, device: str) -> dict[str, Any]:
+def measured_run(name: str, asked: Whole, device: str) -> dict[str, Any]:
     """A whole run, and what the model is to know of it."""
-    side, pool, shifts, tasks, images, test_images, classes, epochs = RUNS[name]
-    images, test_images, epochs = images // shrunk, test_images // shrunk, max(2, epochs // shrunk)
-    network, batch = NetworkConfig(image_size=side, width=64 if shrunk == 1 else 8), 500 // shrunk
-    reading = ReadingConfig(pool=pool, shifts=shifts, mirror=True)
-    given = [
-        (*noise(images, side, classes, t * classes), *noise(test_images, side, classes, t * classes))
-        for t in range(tasks)
-    ]
+    network = NetworkConfig(image_size=asked.side, width=asked.width)
+    reading = ReadingConfig(pool=asked.pool, shifts=asked.shifts, mirror=True)
+    k, given = asked.classes, list[Any]()
+    for t in range(asked.tasks):
+        given.append((*noise(asked.images, asked.side, k, t * k), *noise(asked.test_images, asked.side, k, t * k)))
     settle(device)
     with tempfile.TemporaryDirectory() as folder:
-        recipe = recipe_of(network, reading, epochs, batch, device)
+        recipe = recipe_of(network, reading, asked.epochs, asked.batch, device)
         begun = time.perf_counter()
         finished = run(recipe, Path(folder) / "run", stream=tasks_from_arrays(given))
         seconds = time.perf_counter() - begun
     learner = finished.learner
     assert isinstance(learner, Wide)
-    D, views = learner.wide_memory.means.shape[1], 2 * (5 if shifts else 1)
-    asked = WideRun(network, tasks, images, test_images, classes, epochs, batch, D, views)
-    found = {"run": asdict(asked), "seconds": round(seconds, 3), "phases": finished.results.seconds}
+    D, views = learner.wide_memory.means.shape[1], 2 * (5 if asked.shifts else 1)
+    sizes = asked.tasks, asked.images, asked.test_images, asked.classes, asked.epochs, asked.batch
+    found = {
+        "run": asdict(WideRun(network, *sizes, D, views)),
+        "seconds": round(seconds, 3),
+        "phases": finished.results.seconds,
+    }
     return {"name": name, **found, "gigabytes": peak(device), "kept_bytes": finished.results.kept_bytes}
 
 
@@ -152,11 +204,11 @@ def constants(trunks: list[dict[str, Any]], readings: list[dict[str, Any]]) -> d
         / (3 * row["batch"] * pass_of(_network(row)).activations)
         for row in trunks
     ]
-    return {"trunk": trunk, "reading": reading, "bytes_per_activation": statistics.median(each)}
+    return {"trunk": trunk, "reading": reading, "bytes_per_activation": max(0.0, statistics.median(each))}
 
 
 def _network(row: dict[str, Any]) -> NetworkConfig:
-    return NetworkConfig(image_size=row["side"], width=row.get("width", 64))
+    return NetworkConfig(image_size=row["side"], width=row["width"])
 
 
 def checked(row: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
@@ -202,15 +254,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small networks and few images, to try the code")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     options = parser.parse_args()
-    device, small = options.device, options.small
-    trunks = [trunk_row(s, w // 8 if small else w, b // 10 if small else b, device) for s, w, b in TRUNKS]
-    readings = [
-        reading_row(s, 1 if small else p, m, n, device)
-        for s, p, m in READINGS
-        for n in ((100, 200) if small else (1000, 5000))
-    ]
+    device = options.device
+    plan = SMALL if options.small else ON_A_GPU if device == "cuda" else ON_A_CPU
+    trunks = [trunk_row(*row, device) for row in plan.trunks]
+    readings = [reading_row(*row, n, device) for row in plan.readings for n in plan.read]
     known = constants(trunks, readings)
-    runs = [measured_run(name, 20 if small else 1, device) for name in RUNS]
+    runs = [measured_run(name, asked, device) for name, asked in plan.runs.items()]
     found = {
         "device": device_name(torch.device(device)),
         "versions": versions(),

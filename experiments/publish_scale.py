@@ -8,6 +8,7 @@ the pages with the files. What has no file yet is left out.
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,10 @@ def many_classes(found: dict[str, Any]) -> list[str]:
     return [*lines, *table("classes | the task | a checkpoint | results.json", rows)]
 
 
-def checks(found: dict[str, Any]) -> tuple[list[str], float]:
+def checks(runs: list[dict[str, Any]], games: Sequence[dict[str, Any]] = ()) -> tuple[list[str], float]:
     """The comparison, and how far the model was off at the most."""
     rows, off = [], []
-    for check in found["checks"]:
+    for check in runs:
         measured, predicted = check["measured"], check["predicted"]
         for what in ("learn", "whole"):
             off.append(predicted[what] / measured[what] - 1)
@@ -110,25 +111,17 @@ def checks(found: dict[str, Any]) -> tuple[list[str], float]:
             off.append(predicted["gigabytes"] / measured["gigabytes"] - 1)
             pair = (f"{part['gigabytes']:.2f} GB" for part in (measured, predicted))
             rows.append([f"{check['name']}: memory of the GPU", *pair])
-    for check in found["game"]["checks"]:
+    for check in games:
         off.append(check["predicted"] / check["measured"] - 1)
         rows.append([check["name"], f"{check['measured']:.1f} s", f"{check['predicted']:.1f} s"])
     rows = [[*row, f"{100 * part:+.0f} %"] for row, part in zip(rows, off)]
     return table("run | measured | predicted | difference", rows), max(map(abs, off))
 
 
-def model(found: dict[str, Any]) -> list[str]:
-    (launch, per_flop, per_number), (read_flop, read_number, product, factor) = (
-        found["constants"][name] for name in ("trunk", "reading")
-    )
-    start, convolutions, rates, moments = found["game"]["constants"]
-    compared, worst = checks(found)
-    assert worst <= STATED or not found["device"].startswith("cuda"), f"the model is off by {worst:.0%}"
-
-    def speed(seconds: float, unit: float = 1e12) -> str:
-        return f"{1 / seconds / unit:,.0f}" if seconds else "–"
-
-    return [
+def model(machines: list[dict[str, Any]]) -> list[str]:
+    """The model, and for each machine its constants and how far it was off."""
+    start, convolutions, rates, moments = machines[0]["game"]["constants"]
+    lines = [
         "## The cost model",
         "",
         "Seconds are sums of what has to be done, each kind of work divided by its speed. *F* are multiplications and "
@@ -141,25 +134,57 @@ def model(found: dict[str, Any]) -> list[str]:
         "    a step of the game    launch + convolutions/f″ + (3k + 2) · 2d³/r + rows · d²/m",
         "    between GPUs          2 (1 − 1/GPUs) · 4 bytes · (weights + moments) per step",
         "",
+    ]
+    for found in machines:
+        (launch, per_flop, per_number), (read_flop, read_number, product, factor) = (
+            found["constants"][name] for name in ("trunk", "reading")
+        )
+        compared, worst = checks(found["checks"])
+        assert worst <= STATED, f"the model is off by {worst:.0%}"
+        flops, numbers = (per_flop, read_flop), (per_number, read_number)
+        lines += [
+            f"`wide`, {where(found)}:",
+            "",
+            *table(
+                "constant | value",
+                [
+                    ["launch of a step", f"{1e3 * launch:.2f} ms"],
+                    ["f, f′: convolutions, 10¹² per second", ", ".join(map(speed, flops))],
+                    ["a, a′: activations, 10⁹ per second", ", ".join(speed(x, 1e9) for x in numbers)],
+                    ["p, q: sums and factors of the covariance, 10¹² per second", f"{speed(product)}, {speed(factor)}"],
+                ],
+            ),
+            *compared,
+            f"The model is off by {100 * worst:.0f} % at the most.",
+            "",
+        ]
+    compared, worst = checks([], machines[0]["game"]["checks"])
+    assert worst <= STATED, f"the model is off by {worst:.0%}"
+    return [
+        *lines,
+        "The game of i-CTRL, on the GPU of [Speed](speed.md), by steps that lie there:",
+        "",
         *table(
             "constant | value",
             [
-                ["launch of a step, trunk and game", f"{1e3 * launch:.2f} and {1e3 * start:.2f} ms"],
-                [
-                    "f, f′, f″: convolutions, 10¹² per second",
-                    ", ".join(map(speed, (per_flop, read_flop, convolutions))),
-                ],
-                ["a, a′: activations, 10⁹ per second", ", ".join(speed(x, 1e9) for x in (per_number, read_number))],
-                ["p, q: sums and factors of the covariance, 10¹² per second", f"{speed(product)}, {speed(factor)}"],
+                ["launch of a step", f"{1e3 * start:.2f} ms"],
+                ["f″: convolutions, 10¹² per second", speed(convolutions)],
                 ["r, m: rates and moments, 10¹² per second", f"{speed(rates)}, {speed(moments)}"],
             ],
         ),
-        f"`python benchmarks/cost.py`, {where(found)}; the game from [Speed](speed.md).",
-        "",
         *compared,
-        f"The model is off by {100 * worst:.0f} % at the most.",
+        "`python benchmarks/cost.py`.",
         "",
     ]
+
+
+def speed(seconds: float, unit: float = 1e12) -> str:
+    """
+    >>> speed(1e-12), speed(3e-10, 1e9), speed(4e-11), speed(0.0)
+    ('1', '3.3', '0.025', '–')
+    """
+    each = 1 / seconds / unit if seconds else 0.0
+    return f"{each:,.0f}" if each >= 10 else f"{each:.2g}" if each else "–"
 
 
 def imagenet(found: dict[str, Any]) -> list[str]:
@@ -232,8 +257,17 @@ def page() -> str:
         if found := read(name):
             lines += many_classes(found)
             break
+    if machines := [found for name in ("cost", "cost-cpu") if (found := read(name))]:
+        lines += model(machines)
     if found := read("cost"):
-        lines += model(found) + imagenet(found)
+        lines += imagenet(found)
+    else:
+        lines += [
+            "What waits for a GPU that does nothing else: its constants of the cost model, and what they say of "
+            "ImageNet-1k in 100 tasks: `python benchmarks/cost.py --out docs/results/scale/cost.json`, then this "
+            "page's command.",
+            "",
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -285,7 +319,7 @@ def with_measured(text: str) -> str:
 
 
 def main() -> None:
-    if any(map(read, ("classes", "classes-h200", "cost"))):
+    if any(map(read, ("classes", "classes-h200", "cost", "cost-cpu"))):
         PAGE.write_text(page(), "utf-8")
     LARGE.write_text(with_measured(LARGE.read_text("utf-8")), "utf-8")
 

@@ -56,11 +56,11 @@ def test_the_game_is_predicted_from_other_steps() -> None:
 
 def test_the_cost_benchmark_measures_and_compares() -> None:
     trunks = [COST.trunk_row(32, 4, batch, "cpu") for batch in (10, 30)]
-    readings = [COST.reading_row(32, 1, 0, n, "cpu") for n in (60, 120)]
+    readings = [COST.reading_row(32, 4, 1, 0, n, "cpu") for n in (60, 120)]
     known = COST.constants(trunks, readings)
     assert sum(known["trunk"]) > 0
-    COST.RUNS["small"] = (32, 1, 0, 2, 60, 20, 2, 2)
-    found = COST.checked(COST.measured_run("small", 2, "cpu"), known)
+    ((name, run),) = COST.SMALL.runs.items()
+    found = COST.checked(COST.measured_run(name, run, "cpu"), known)
     assert set(found["measured"]) == set(found["predicted"])
     assert found["measured"]["whole"] > found["measured"]["learn"] > 0
 
@@ -83,9 +83,10 @@ def test_memory_of_a_run_is_watched() -> None:
     assert row["last"] > 0.05
 
 
-def test_the_measured_part_of_the_page_is_that_of_the_files() -> None:
+def test_the_pages_are_those_of_the_files() -> None:
     text = PUBLISH.LARGE.read_text("utf-8")
     assert PUBLISH.with_measured(text) == text, "run python experiments/publish_scale.py"
+    assert PUBLISH.PAGE.read_text("utf-8") == PUBLISH.page(), "run python experiments/publish_scale.py"
 
 
 def test_what_is_measured_of_the_model_becomes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +110,15 @@ def test_what_is_measured_of_the_model_becomes_a_page(tmp_path: Path, monkeypatc
     assert "| +10 % |" in page
     assert "ImageNet-1k in 100 tasks: by the model, not run" in page
     assert "64 | " in page
+    (tmp_path / "cost-cpu.json").write_text(json.dumps({**found, "device": "cpu, some CPU"}))
+    page = PUBLISH.page()
+    assert page.count("| a run: learning |") == 2
+    assert page.count("| the game in five tasks |") == 1
+    (tmp_path / "cost.json").unlink()
+    page = PUBLISH.page()
+    assert page.count("| a run: learning |") == 1
+    assert "benchmarks/cost.py --out docs/results/scale/cost.json" in page
+    assert "by the model, not run" not in page  # nothing is said of GPUs by what a CPU did
     predicted["learn"] *= 2
     (tmp_path / "cost.json").write_text(json.dumps(found))
     with pytest.raises(AssertionError, match="the model is off by"):

@@ -492,7 +492,7 @@ def test_two_makers_at_once_decode_once(
 def test_too_little_space_is_said_beforehand(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 5000})
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: usage)
-    expected = rf"Expected 1 MB of free space in {cache} .* but it has 1 MB: set .*ICTRL_DATA.*stream.cache"
+    expected = rf"Expected 11,520 bytes of free space in {cache} .* but it has 5,000: set .*ICTRL_DATA.*stream.cache"
     with pytest.raises(InputError, match=expected):
         load(root)
     assert files(cache) == []

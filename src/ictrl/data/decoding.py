@@ -173,8 +173,10 @@ def _position(pixels: Path, journal: Path, pictures: Pictures) -> Position:
 def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
+        shown = f"{_size(needed)}", f"{_size(free)}"
+        wanted, there = shown if shown[0] != shown[1] else (f"{needed:,} bytes", f"{free:,}")
         raise InputError(
-            f"Expected {_size(needed)} of free space in {folder} for the decoded pictures but it has {_size(free)}: "
+            f"Expected {wanted} of free space in {folder} for the decoded pictures but it has {there}: "
             'set the variable ICTRL_DATA to a larger disk\'s folder, or stream.cache to "never".'
         )
 
