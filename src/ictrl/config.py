@@ -65,10 +65,10 @@ class NetworkConfig:
     """how the encoder's layers begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
 
     def __post_init__(self) -> None:
-        mnist = self.kind == "mlp" and self.image_size == 28
+        sizes = (8, 16, 28, 32, 64, 128, 256) if self.kind == "mlp" else (8, 16, 32, 64, 128, 256)
         remedy = ': 28 is for kind "mlp"' if self.image_size == 28 else ""
-        sizes = (8, 16, 32, 64, 128, 256)
-        _require(mnist or self.image_size in sizes, self, "image_size", "8, 16, 32, 64, 128 or 256", remedy)
+        expected = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}"
+        _require(self.image_size in sizes, self, "image_size", expected, remedy)
         _require(self.channels >= 1, self, "channels", "at least 1")
         kinds = ("dcgan", "resnet", "resnet18", "mlp")
         _require(self.kind in kinds, self, "kind", '"dcgan", "resnet", "resnet18" or "mlp"')
