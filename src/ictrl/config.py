@@ -47,25 +47,31 @@ class NetworkConfig:
     """The encoder and the decoder."""
 
     image_size: int = 32
-    """side of the (square) images in pixels: 8, 16, 32, 64, 128 or 256; the depth follows from it"""
+    """side of the (square) images in pixels: 8, 16, 32, 64, 128 or 256; the depth follows from it. With kind "mlp" also
+    28, that of MNIST"""
     channels: int = 3
     """1 for grey images, 3 for colour"""
-    kind: Literal["dcgan", "resnet", "resnet18"] = "dcgan"
-    """the encoder: the paper's, a residual one, deeper and slower, or the ResNet-18 of papers on continual learning,
-    whose feature_dim is eight times the width (the decoder remains the paper's)"""
+    kind: Literal["dcgan", "resnet", "resnet18", "mlp"] = "dcgan"
+    """the encoder: the paper's, a residual one, deeper and slower, the ResNet-18 of papers on continual learning, whose
+    feature_dim is eight times the width, or their multilayer perceptron for MNIST (the decoder remains the paper's)"""
     width: int = 64
-    """channels of the layer next to the image; they double from layer to layer, up to eight times this"""
+    """channels of the layer next to the image; they double from layer to layer, up to eight times this. Of an mlp the
+    units of its first layer"""
     decoder_width: int | None = None
     """the same for the decoder; None: as wide as the encoder. The authors' decoder (512-256-128) has 128"""
     feature_dim: int = 128
     """d, the number of features"""
     initialisation: Literal["own", "torch"] = "own"
-    """how the encoder's convolutions begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
+    """how the encoder's layers begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
 
     def __post_init__(self) -> None:
-        _require(self.image_size in (8, 16, 32, 64, 128, 256), self, "image_size", "8, 16, 32, 64, 128 or 256")
+        sizes = (8, 16, 28, 32, 64, 128, 256) if self.kind == "mlp" else (8, 16, 32, 64, 128, 256)
+        remedy = ': 28 is for kind "mlp"' if self.image_size == 28 else ""
+        expected = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}"
+        _require(self.image_size in sizes, self, "image_size", expected, remedy)
         _require(self.channels >= 1, self, "channels", "at least 1")
-        _require(self.kind in ("dcgan", "resnet", "resnet18"), self, "kind", '"dcgan", "resnet" or "resnet18"')
+        kinds = ("dcgan", "resnet", "resnet18", "mlp")
+        _require(self.kind in kinds, self, "kind", '"dcgan", "resnet", "resnet18" or "mlp"')
         _require(self.width >= 1, self, "width", "at least 1")
         _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")

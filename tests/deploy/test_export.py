@@ -87,6 +87,7 @@ def test_every_method_predicts_the_same(method: str, tmp_path: Path) -> None:
         ("wide", {"precision": "bfloat16", "network": {"kind": "resnet"}}),
         ("ictrl", {"classifier": {"kind": "gaussian", "mirror": True}}),
         ("er", {"network": {"kind": "resnet18", "width": 2}, "head_rows": 9}),
+        ("er", {"network": {"kind": "mlp", "width": 5}}),
     ],
 )
 def test_settings_of_networks_and_classifiers(method: str, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ def test_it_draws_different_images_and_says_which_are_not_there() -> None:
     drawn = buffer.draw(6, generator())
     assert sorted(drawn.rows[drawn.there].tolist()) == [0, 1, 2, 3]
     assert drawn.rows[~drawn.there].tolist() == [EMPTY] * 2
+    shown = drawn.filled(images_of(torch.tensor([7, 8, 9])))
+    assert torch.equal(shown.rows, drawn.rows)
+    assert torch.equal(shown.images[drawn.there], drawn.images[drawn.there])
+    assert torch.equal(shown.images[~drawn.there], images_of(torch.tensor([8, 9])))
     whole = filled(10, 10, batch=5).draw(4, generator(3))
     assert bool(whole.there.all())
     assert len(whole.rows.unique()) == 4

@@ -126,6 +126,18 @@ def test_with_an_empty_buffer_the_first_step_is_cross_entropy_alone() -> None:
     assert float(terms["logits"].detach()) == float(terms["replayed"].detach()) == 0.0
 
 
+@pytest.mark.parametrize("method", ["er", "cls_er"])
+def test_an_empty_buffer_shows_batchnorm_nothing_else(method: str) -> None:
+    """The authors leave out what is not there; here a step has as many images as any other."""
+    learner: Any = create_learner(recipe_of(method, network={"kind": "resnet"}, buffer={"images": 10, "batch": 10}))
+    learner.resize(2)
+    learner.encoder.train()
+    images, rows = TASKS[0][0][:10], torch.arange(10) % 2
+    expected = cross_entropy(learner.logits(to_float(images)), rows)
+    terms = learner.loss(seen_of(learner, images, rows), {"buffer": ReservoirBuffer(10, (1, 8, 8))})
+    assert float(terms["cross_entropy"].detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [

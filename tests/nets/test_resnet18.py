@@ -98,7 +98,7 @@ def test_another_number_of_features_is_refused_with_the_remedy(feature_dim: int)
 
 def test_recipes_choose_it_by_name() -> None:
     assert type(encoder_of(NetworkConfig(kind="resnet18", width=4, feature_dim=32))) is ResNet18
-    with pytest.raises(ConfigError, match='Expected network.kind to be "dcgan", "resnet" or "resnet18"'):
+    with pytest.raises(ConfigError, match='Expected network.kind to be "dcgan", "resnet", "resnet18" or "mlp"'):
         NetworkConfig(kind="resnet20")  # type: ignore[arg-type]
 
 
@@ -108,16 +108,20 @@ def test_other_sizes_are_refused(side: int) -> None:
         ResNet18(side, 1, 4, 32)
 
 
-@pytest.mark.parametrize("kind", ["dcgan", "resnet", "resnet18"])
-def test_convolutions_may_begin_as_those_of_pytorch_do(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["dcgan", "resnet", "resnet18", "mlp"])
+def test_layers_may_begin_as_those_of_pytorch_do(kind: str) -> None:
     config = NetworkConfig(kind=kind, width=16, feature_dim=128, initialisation="torch")  # type: ignore[arg-type]
     encoder = encoder_of(config, torch.Generator().manual_seed(0))
-    weights = [module.weight.detach() for module in encoder.modules() if isinstance(module, nn.Conv2d)]
+    layers = [module for module in encoder.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    weights = [layer.weight.detach() for layer in layers]
     assert weights
     for weight in weights:
         bound = weight[0].numel() ** -0.5
         assert float(weight.abs().max()) <= bound
         assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.15)
+    for layer, weight in zip(layers, weights):
+        if layer.bias is not None:
+            assert 0 < float(layer.bias.detach().abs().max()) <= weight[0].numel() ** -0.5
     own = encoder_of(replace(config, initialisation="own"), torch.Generator().manual_seed(0))
-    first = next(module.weight for module in own.modules() if isinstance(module, nn.Conv2d))
+    first = next(module.weight for module in own.modules() if isinstance(module, nn.Conv2d | nn.Linear))
     assert not torch.equal(first, weights[0])

@@ -68,7 +68,11 @@ def test_settings_have_defaults_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (NetworkConfig, {"image_size": 28}, "Expected network.image_size to be 8, 16, 32, 64, 128 or 256 but got 28."),
+        (
+            NetworkConfig,
+            {"image_size": 28},
+            'Expected network.image_size to be 8, 16, 32, 64, 128 or 256 but got 28: 28 is for kind "mlp".',
+        ),
         (NetworkConfig, {"channels": 0}, "Expected network.channels to be at least 1 but got 0."),
         (NetworkConfig, {"decoder_width": 0}, "Expected network.decoder_width to be none or at least 1 but got 0."),
         (NetworkConfig, {"feature_dim": 1}, "Expected network.feature_dim to be at least 2 but got 1."),

@@ -70,6 +70,11 @@ class Replayed(NamedTuple):
     def there(self) -> Bool[Tensor, " n"]:
         return self.rows != EMPTY
 
+    def filled(self, images: UInt8[Tensor, "m c h w"]) -> "Replayed":
+        """Where nothing was drawn, one of these images, so that BatchNorm sees no black ones; its row stays EMPTY."""
+        others = images[torch.arange(len(self.rows), device=images.device) % len(images)]
+        return self._replace(images=torch.where(self.there[:, None, None, None], self.images, others))
+
 
 class ReservoirBuffer(nn.Module):
     """At most `capacity` images, a uniform sample of all that were added, and a row and perhaps logits beside each."""

@@ -143,7 +143,7 @@ class CLSER(RehearsalLearner):
 
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:
         settings: Any = self.settings
-        old = self.replayed(working)
+        old = self.replayed(seen, working)
         X_old = self.shown(old.images, settings.stage.augmentation)
         plastic, stable = (self.said_by(self.averages[name], X_old) for name in ("plastic", "stable"))
         wanted = better(plastic, stable, old.rows.clamp(min=0))

@@ -56,12 +56,12 @@ class DERPP(RehearsalLearner):
         self._logits = logits.detach()
         terms = {"cross_entropy": cross_entropy(logits, seen.rows)}
         if settings.alpha:
-            old = self.replayed(working)
+            old = self.replayed(seen, working)
             assert old.logits is not None
             apart = (self.logits(self.shown(old.images, augmentation)) - old.logits) * old.known
             terms["logits"] = settings.alpha * apart.square().sum() / old.known.sum().clamp(min=1)
         if settings.beta:
-            old = self.replayed(working)
+            old = self.replayed(seen, working)
             each = cross_entropy(
                 self.logits(self.shown(old.images, augmentation)), old.rows, ignore_index=EMPTY, reduction="sum"
             )

@@ -39,7 +39,7 @@ class ER(RehearsalLearner):
     settings_type = ERConfig
 
     def loss(self, seen: Seen, working: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-        old = self.replayed(working)
+        old = self.replayed(seen, working)
         both = torch.cat([seen.X, self.shown(old.images, self.settings.stage.augmentation)])
         logits = self.logits(both)  # together, as BatchNorm should see them
         return {"cross_entropy": cross_entropy(logits, torch.cat([seen.rows, old.rows]), ignore_index=EMPTY)}

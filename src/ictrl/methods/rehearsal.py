@@ -72,11 +72,11 @@ class RehearsalLearner(SupervisedLearner[dict[str, Tensor]]):
         """What else a task changes."""
         return {}
 
-    def replayed(self, working: Mapping[str, nn.Module]) -> Replayed:
-        """Images drawn from the buffer for this step."""
+    def replayed(self, seen: Seen, working: Mapping[str, nn.Module]) -> Replayed:
+        """Images drawn from the buffer for this step; while it holds too few, new ones beside them, as EMPTY."""
         buffer = working["buffer"]
         assert isinstance(buffer, ReservoirBuffer)
-        return buffer.draw(self.settings.buffer.batch, self._state.generator)
+        return buffer.draw(self.settings.buffer.batch, self._state.generator).filled(seen.pixels)
 
     def after_step(self, seen: Seen, working: Mapping[str, nn.Module]) -> None:
         buffer = working["buffer"]

@@ -10,14 +10,16 @@ from ictrl.config import NetworkConfig
 from ictrl.errors import InputError
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.layers import initialise_uniformly
+from ictrl.nets.perceptron import Perceptron
 from ictrl.nets.resnet import ResNet
 from ictrl.nets.resnet18 import ResNet18
 from ictrl.nets.wrappers import check_backbone
 
-ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18]] = {
+ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18] | type[Perceptron]] = {
     "dcgan": Encoder,
     "resnet": ResNet,
     "resnet18": ResNet18,
+    "mlp": Perceptron,
 }
 
 

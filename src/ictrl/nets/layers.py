@@ -124,11 +124,12 @@ def initialise(network: nn.Module, generator: torch.Generator | None) -> None:
 
 
 def initialise_uniformly(network: nn.Module, generator: torch.Generator | None) -> None:
-    """PyTorch's own: convolutions uniform within ±1/√fan-in."""
+    """PyTorch's own: weights of convolutions and linear layers, and biases, uniform within ±1/√fan-in."""
     for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            bound = (module.in_channels * module.kernel_size[0] * module.kernel_size[1]) ** -0.5
-            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            bound = module.weight[0].numel() ** -0.5
+            for part in module.parameters():
+                nn.init.uniform_(part, -bound, bound, generator=generator)
 
 
 @contextmanager
