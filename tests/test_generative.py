@@ -36,9 +36,25 @@ def test_rows_are_made_of_runs_and_what_has_none_is_named(generative: Any, tmp_p
     made = replace(made, seconds={"learn": 12.0}, replay=[0.5, 0.75], device="cuda, a GPU", seed=3)
     (tmp_path / "generative").mkdir()
     (tmp_path / "generative" / "one.json").write_text(json.dumps(made.to_table()))
+    whole = {
+        "images": {"training": 300, "test images": 200, "samples": 300},
+        "classified": {"test images": 0.99, "samples": 0.5},
+        "distances": {"test images": 7.0, "samples": 12.25},
+        "precision": {"test images": 0.9, "samples": 0.75},
+        "recall": {"test images": 0.8, "samples": 0.625},
+        "copies": {"share": 0.0125},
+    }
+    drawn = {"runs": [{"name": "cifar10-5-redunet-seed3", "overall": whole}], "distance": "frechet_efficientnet"}
+    drawn |= {"device": "cuda, a GPU", "versions": {"torch": "2"}}
+    (tmp_path / "drawings" / "generative").mkdir(parents=True)
+    (tmp_path / "drawings" / "generative" / "cifar10.json").write_text(json.dumps(drawn))
     page = generative.page(tmp_path)
-    row = "| cifar10-5, redunet | 0.500 | 0.625 | 0.250 | 75% | 83 kB | 0.91 M | 12 | 3 | 0.539 / 0.645 |"
-    assert row in page
+    assert "`cifar10`: frechet_efficientnet of 300 samples to 300 training images. 200 test images have 7.0" in page
+    samples = "50% | 12.2 | 0.75 | 0.62 | 1.2%"
+    assert (
+        f"| cifar10-5, redunet | 0.500 | 0.625 | 0.250 | 75% | {samples} | 83 kB | 0.91 M | 12 | 3 | 0.539 / 0.645 |"
+        in page
+    )
     assert "cuda, a GPU, torch" in page
     assert "Not run yet: mnist-5, ictrl; mnist-5, wide-gan; mnist-5, dgr; " in page
     assert "mnist-5, redunet (i-CTRL paper: 0.961 / 0.982)" in page
