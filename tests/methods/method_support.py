@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support import pictures, tiny_recipe
-from torch import Tensor
+from torch import Tensor, nn
 
 from ictrl import ICTRL, EpochReport, Learner, Recipe, StageConfig, create_learner
 from ictrl.methods.base import LEARNERS
@@ -124,6 +124,11 @@ def everything(learner: Learner[Any]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in {**learner._state.tensors(), **kept, **labels}.items()}
 
 
+def part_of(learner: Learner[Any], *names: str) -> dict[str, Tensor]:
+    """What a learner knows under names that begin so."""
+    return {name: tensor for name, tensor in everything(learner).items() if name.startswith(names)}
+
+
 @cache
 def undisturbed(method: str, tasks: int = 2, ema: float = 0.0) -> dict[str, Tensor]:
     """Everything that a learner of that method knows after so many tasks, if nothing happens to it."""
@@ -154,6 +159,22 @@ def stop_after(
 
     with pytest.raises(error, match="as asked for"):
         learner.learn(*task, progress=progress)
+
+
+class Mine(nn.Module):
+    """An encoder of one's own whose last stage is not 4×4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(1, 6, 3, 1, 1), nn.Conv2d(6, 8, 3, 2, 1)
+        self.last = nn.Linear(8, 16)
+
+    def stages(self, X: Tensor) -> list[Tensor]:
+        first = self.one(X).relu()
+        return [first, self.two(first).relu()[..., :3, :3]]
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.last(self.stages(X)[-1].mean((2, 3)))
 
 
 Learned = Callable[..., ICTRL]

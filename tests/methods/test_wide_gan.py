@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from method_support import TASKS, TEST_LABELS, TESTS, everything, learner_of, recipe_of, same
+from method_support import TASKS, TEST_LABELS, TESTS, Mine, everything, learner_of, part_of, recipe_of, same
 from sklearn.decomposition import PCA
 from support import pictures
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from ictrl import ConfigError, EpochReport, InputError, create_learner, load_learner
@@ -22,11 +22,6 @@ from ictrl.visualize.walks import walk
 
 DRAWN_WELL = {"first": {"epochs": 60}, "later": {"epochs": 60}}
 OWN = 16 - 6  # numbers of a feature that are the image's own
-
-
-def part_of(learner: WideGAN, *names: str) -> dict[str, Tensor]:
-    """What a learner knows under these names."""
-    return {name: tensor for name, tensor in everything(learner).items() if name.startswith(names)}
 
 
 @pytest.fixture(scope="module")
@@ -215,22 +210,6 @@ def test_a_class_of_few_images_is_refused_before_anything_is_trained(monkeypatch
     with pytest.raises(InputError, match=r"at least 10 training images of each class but got 9 of class '7'"):
         learner.learn(*pictures([7], each=9))
     assert not trained
-
-
-class Mine(nn.Module):
-    """An encoder of one's own whose last stage is not 4×4."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two = nn.Conv2d(1, 6, 3, 1, 1), nn.Conv2d(6, 8, 3, 2, 1)
-        self.last = nn.Linear(8, 16)
-
-    def stages(self, X: Tensor) -> list[Tensor]:
-        first = self.one(X).relu()
-        return [first, self.two(first).relu()[..., :3, :3]]
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.last(self.stages(X)[-1].mean((2, 3)))
 
 
 def test_networks_of_ones_own(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from method_support import TASKS, TEST_LABELS, TESTS, everything, learner_of, recipe_of, same, stop_after
+from method_support import TASKS, TEST_LABELS, TESTS, Mine, everything, learner_of, part_of, recipe_of, same, stop_after
 from support import pictures
-from torch import Tensor, nn
+from torch import nn
 
 import ictrl
 from ictrl import ConfigError, EpochReport, InputError, create_learner, load_learner, tasks_from_arrays
@@ -23,11 +23,6 @@ from ictrl.training.loop import TaskHooks
 from ictrl.visualize.walks import walk
 
 DRAWN_WELL = {"first": {"epochs": 60}, "later": {"epochs": 60}}
-
-
-def part_of(learner: WideICTRL, *names: str) -> dict[str, Tensor]:
-    """What a learner knows under these names."""
-    return {name: tensor for name, tensor in everything(learner).items() if name.startswith(names)}
 
 
 @pytest.fixture(scope="module")
@@ -208,22 +203,6 @@ def test_one_class_at_a_time() -> None:
         learner.learn(*pictures([label]))
     assert learner.score(*pictures([0, 1, 2], seed=1)) > 0.8
     assert learner.sample(0, 5).shape == (5, 1, 8, 8)
-
-
-class Mine(nn.Module):
-    """An encoder of one's own whose last stage is not 4×4."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two = nn.Conv2d(1, 6, 3, 1, 1), nn.Conv2d(6, 8, 3, 2, 1)
-        self.last = nn.Linear(8, 16)
-
-    def stages(self, X: Tensor) -> list[Tensor]:
-        first = self.one(X).relu()
-        return [first, self.two(first).relu()[..., :3, :3]]
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.last(self.stages(X)[-1].mean((2, 3)))
 
 
 def test_networks_of_ones_own(tmp_path: Path) -> None:
