@@ -60,7 +60,7 @@ def judged(called: Called | None, raised: str) -> str:
     """What is wrong with how a command has ended."""
     if called is None:
         return f"it let through {raised}"
-    lines = [line for line in called.err.splitlines() if not line.startswith("Stopping after this epoch")]
+    lines = [line for line in called.err.splitlines() if not line.startswith(("Stopping", "warning: stopped: "))]
     if called.code not in (0, STOPPED):
         return f"exit code {called.code}: {called.err!r}"
     return Called(called.code, called.out, "\n".join(lines)).unclean

@@ -152,9 +152,11 @@ def test_ctrl_c_leaves_no_process_and_no_folder_but_what_was_played(how: signal.
     environment = {**HERE, "PYTHONPATH": f"{tmp_path}{os.pathsep}{HERE['PYTHONPATH']}", "TOLD": str(tmp_path / "told")}
     command = [sys.executable, "-m", "attack", "--only", "ends", "waits"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as attacks:
-        until(lambda: all(path.exists() for path in told) and "| Ends at once | 3 | 3 | 0 | 0 |" in page.read_text())
+        until(
+            lambda: all(path.exists() for path in told) and "| Ends at once | 3 | 3 | 0 | 0 |" in page.read_text(), 300
+        )
         attacks.send_signal(how)
-        _, said = attacks.communicate(timeout=60)
+        _, said = attacks.communicate(timeout=300)
     assert attacks.returncode == 130
     assert said == "Stopped. What was played is written; go on with --resume.\n"
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["ends.json", "waits.json"]
