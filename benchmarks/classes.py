@@ -259,7 +259,7 @@ def game_step(old: int, scale: Scale) -> dict[str, Any]:
         "classes": old + scale.together,
         "rows": len(y),
         "step_seconds": statistics.median(clock.seconds for clock in clocks),
-        "peak_gigabytes": clocks[-1].gigabytes,
+        "peak_gigabytes": clocks[-1].gigabytes if clocks[-1].gpu else None,  # a process's peak is that of before
     }
 
 
@@ -308,10 +308,10 @@ def measure(scale: Scale, game: tuple[int, ...]) -> dict[str, Any]:
     begun = time.perf_counter()
     found["run"] = whole_run(scale)  # what takes more memory comes later: peaks of a process only grow
     found["wide"] = grown(wide_of(scale), scale, lambda learner: {})
+    found["ictrl"] = grown(ictrl_of(scale), scale, lambda learner: subspaces(learner, scale))
     found["game"] = [game_step(k - scale.together, scale) for k in game if k > scale.together]
     for row in found["game"]:
         print(f"game {row}", flush=True)
-    found["ictrl"] = grown(ictrl_of(scale), scale, lambda learner: subspaces(learner, scale))
     found["seconds"] = round(time.perf_counter() - begun, 1)
     return found
 

@@ -77,7 +77,12 @@ def many_classes(found: dict[str, Any]) -> list[str]:
         lines += [f"`{name}`: {about}.", "", *table(head, rows)]
     if found["game"]:
         rows = [
-            [f"{row['classes']:,}", f"{row['rows']:,}", time_of(row["step_seconds"]), f"{row['peak_gigabytes']:.1f} GB"]
+            [
+                f"{row['classes']:,}",
+                f"{row['rows']:,}",
+                time_of(row["step_seconds"]),
+                f"{row['peak_gigabytes']:.1f} GB" if row["peak_gigabytes"] is not None else "not told apart",
+            ]
             for row in found["game"]
         ]
         lines += ["A step of the game, both players:", "", *table("classes | rows | a step | memory", rows)]

@@ -46,7 +46,7 @@ REFRESHED = 20  # batches from which BatchNorm's statistics of averaged weights 
 class DrawingStageConfig(StageConfig):
     """A stage in which decoder and critic learn, and what the decoder pays for."""
 
-    critic_rate: float = 4.0
+    critic_rate: float = 2.0
     """the critic's learning rate, as a multiple of the decoder's"""
     adversary: float = 1.0
     """what the critic thinks of images drawn from memory"""
