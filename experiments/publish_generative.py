@@ -25,9 +25,9 @@ NOT_RUN = ROOT / "experiments" / "not_run.toml"
 STUDIES = {"generative-digits": "Digits, 5 tasks", "generative": "MNIST and CIFAR-10"}
 BESIDE = {"generative-digits": ("methods-digits",)}
 PARTS = ("distances", "precision", "recall", "classified")
+SAMPLES = ("by another classifier", "distance", "precision", "recall", "copies")
 HEAD = (
-    *("", "last", "average", "forgetting", "drawings recognised", "by another classifier", "distance", "precision"),
-    *("recall", "copies"),
+    *("", "last", "average", "forgetting", "drawings recognised", *SAMPLES),
     *("kept", "parameters", "seconds", "seeds", "i-CTRL paper, last / average"),
 )
 
@@ -48,26 +48,28 @@ def drawings(name: str, results: Any = RESULTS) -> tuple[dict[str, Any], list[st
             f"{real['classified']:.1%} of them for what they are. {table['device']}, torch "
             f"{table['versions']['torch']}."
         )
+        own = {slug(line.label) for line in load_study(name).lines}
+        for run in table["runs"]:
+            if run["name"].rpartition("-seed")[0] not in own:
+                shown = ", ".join(f"{head} {cell}" for head, cell in zip(SAMPLES, samples(run["overall"])))
+                said.append(f"Another run, of `{run['recipe']['name']}` and seed {run['seed']}: {shown}.")
     return found, said
+
+
+def samples(*measured: Mapping[str, Any]) -> list[str]:
+    """Recognised by another classifier, distance, precision, recall, copies: means of several runs."""
+
+    def mean(part: str, name: str = "samples") -> float:
+        return statistics.mean(whole[part][name] for whole in measured)
+
+    shares = f"{mean('precision'):.2f}", f"{mean('recall'):.2f}", f"{mean('copies', 'share'):.1%}"
+    return [f"{mean('classified'):.0%}", f"{mean('distances'):.1f}", *shares]
 
 
 def of_samples(line: Line, runs: list[Results], drawn: Mapping[str, Any]) -> list[str]:
     """Cells of how the samples of these runs look, if they were measured."""
     measured = [drawn[name] for run in runs if (name := f"{slug(line.label)}-seed{run.seed}") in drawn]
-    if not measured:
-        return [""] * 5
-
-    def mean(part: str) -> float:
-        return statistics.mean(whole[part]["samples"] for whole in measured)
-
-    copies = statistics.mean(whole["copies"]["share"] for whole in measured)
-    shown = [
-        f"{mean('classified'):.0%}",
-        f"{mean('distances'):.1f}",
-        f"{mean('precision'):.2f}",
-        f"{mean('recall'):.2f}",
-    ]
-    return [*shown, f"{copies:.1%}"]
+    return samples(*measured) if measured else [""] * 5
 
 
 def cells(line: Line, runs: list[Results], drawn: Mapping[str, Any]) -> list[str]:
