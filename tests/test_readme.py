@@ -100,7 +100,7 @@ def test_every_command_does_what_it_says(
         "serve",
         "compare",
     ]
-    monkeypatch.setattr("ictrl.cli.load_recipe", lambda name: quick(load_recipe(name)))
+    monkeypatch.setattr("ictrl.cli.parsing.load_recipe", lambda name: quick(load_recipe(name)))
     monkeypatch.setattr("ictrl.experiment.comparison.load_recipe", lambda name: quick(load_recipe(name)))
     monkeypatch.chdir(tmp_path)
     draw_shapes(tmp_path)
@@ -174,6 +174,7 @@ def test_published_studies_are_the_studies_as_they_are() -> None:
         "attack",
         "parallel",
         "scale",
+        "drawings",
     )  # of no study
     folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.name not in named and path.is_dir()]
     studies = [(load_study(folder.name), folder, "test images") for folder in folders]
