@@ -13,6 +13,8 @@ from ictrl import ICTRL, InputError, Results, load_learner, run
 from ictrl.cli import main
 from ictrl.experiment.review import Listener, Manner, review
 from ictrl.experiment.run import Stopped
+from ictrl.experiment.run_folder import RunFolder
+from ictrl.experiment.run_learners import around_review
 from ictrl.methods.storage import LEARNER, read_stored
 
 DOUBTFUL = Manner(doubtful=True)
@@ -220,6 +222,8 @@ def test_a_method_that_cannot_review_is_told_so_in_a_line(tmp_path: Path, capsys
         line = f"Expected a method that can review (ictrl) but {method} cannot."
         with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
             review(out, 1, DOUBTFUL)
+        with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
+            around_review(RunFolder.existing(out), "cpu")
         assert main(["review", str(out)]) == 2
         assert capsys.readouterr().err == f"error: {line}\n"
         assert not (out / "review.json").exists()

@@ -7,6 +7,7 @@ from ictrl.errors import InputError
 from ictrl.experiment.review_record import read_progress
 from ictrl.experiment.run_folder import RunFolder
 from ictrl.methods.base import Learner, load_learner
+from ictrl.methods.capabilities import Reviews, ask
 from ictrl.methods.storage import LEARNER, learners_in, read_stored, task_of
 
 REVIEWS = ("review", "review-with-labels")
@@ -29,11 +30,13 @@ def around_review(folder: RunFolder, device: str) -> dict[str, Learner[Any]]:
             cycles = _cycles(path)
             how = " with labels" if manner != REVIEWS[0] else ""
             found[f"after {cycles}{how}"] = load_learner(path, device=device)
+    before = folder.learned(device).learner
     if not found:
+        ask(before, Reviews, "review")
         raise InputError(
             f"Expected a learner that was reviewed but {folder.path} has none: `ictrl review {folder.path}` makes one."
         )
-    return {"before review": folder.learned(device).learner, **found}
+    return {"before review": before, **found}
 
 
 def _cycles(path: Path) -> str:
