@@ -87,6 +87,16 @@ def test_a_feature_is_an_images_own_part_and_the_code_of_the_class_predicted(lea
         torch.testing.assert_close(of_class, code.expand(len(of_class), -1))
 
 
+def test_points_are_brought_within_reach_without_touching_the_code(learner: WideGAN) -> None:
+    """Features of images are where they are; a mean, which is shorter, is where images of its class may be."""
+    Z, kept = learner.features(TESTS), learner.recall(learner.labels[0])
+    torch.testing.assert_close(learner.within_reach(Z), Z)
+    brought = learner.within_reach(kept.mean[None])[0]
+    torch.testing.assert_close(brought[OWN:], kept.mean[OWN:])
+    assert float(kept.mean[:OWN].norm()) < 0.99 * HALF
+    torch.testing.assert_close(brought[:OWN], HALF * kept.mean[:OWN] / kept.mean[:OWN].norm())
+
+
 def test_codes_of_classes_are_orthogonal_and_forgotten_ones_are_given_again(tmp_path: Path) -> None:
     learner = learner_of("wide-gan")
 

@@ -18,7 +18,7 @@ from ictrl.memory.store import ClassMemory, Memory, form_class_memory
 from ictrl.methods.base import Kept
 from ictrl.methods.forgetting import ForgettingLearner
 from ictrl.methods.inference import check_can_draw
-from ictrl.methods.inputs import Images, like, seeded, whole_number
+from ictrl.methods.inputs import Images, check_features, like, seeded, whole_number
 from ictrl.methods.labels import listed, number_of
 from ictrl.methods.threads import reads, shows
 from ictrl.nets.families import backbones
@@ -156,13 +156,14 @@ class DrawingLearner(ForgettingLearner[Kept]):
         """g(f(x)): each image as the learner sees it, uint8."""
         return like(self.decode(self.features(images)), images)
 
+    def within_reach(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """For each point of feature space the nearest one that an image's feature can be: on the unit sphere."""
+        return torch.nn.functional.normalize(Z, dim=1)
+
     @reads
     def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
         """g(z): the image that the decoder draws of each feature, on the learner's device."""
-        d = self.recipe.method.network.feature_dim
-        if not isinstance(Z, Tensor) or not Z.is_floating_point() or Z.ndim != 2 or Z.shape[1] != d or not len(Z):
-            got = f"{Z.dtype} of shape {tuple(Z.shape)}" if isinstance(Z, Tensor) else type(Z).__name__
-            raise InputError(f"Expected features as a float tensor (n, {d}) but got {got}.")
+        check_features(Z, self.recipe.method.network.feature_dim)
         with torch.no_grad():
             return torch.cat([to_uint8(self.decoder(part)) for part in Z.to(self.device).split(CHUNK)])
 
@@ -177,8 +178,7 @@ class DrawingLearner(ForgettingLearner[Kept]):
         if direction is not None and not 0 <= whole_number(direction, "direction") < r:
             raise InputError(f"Expected direction from 0 to {r - 1} for label {label} but got {direction}.")
         each = n if direction is not None else -(-n // r)
-        Z, _ = kept.sample(each, self._display_generator)
-        by_direction = Z.view(r, each, -1)
+        by_direction = kept.sample(each, self._display_generator)[0].view(r, each, -1)
         chosen = by_direction[direction] if direction is not None else by_direction.transpose(0, 1).flatten(0, 1)[:n]
         return self.decode(chosen).cpu()
 

@@ -50,3 +50,10 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
 def like(result: Tensor, given: Images) -> Images:
     """A tensor on the same device for a tensor, an array for everything else."""
     return result.to(given.device) if isinstance(given, Tensor) else result.cpu().numpy()
+
+
+def check_features(Z: Any, d: int) -> None:
+    """Refuse what is no tensor of features (n, d)."""
+    if not isinstance(Z, Tensor) or not Z.is_floating_point() or Z.ndim != 2 or Z.shape[1] != d or not len(Z):
+        got = f"{Z.dtype} of shape {tuple(Z.shape)}" if isinstance(Z, Tensor) else type(Z).__name__
+        raise InputError(f"Expected features as a float tensor (n, {d}) but got {got}.")

@@ -17,11 +17,12 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ictrl.config import MemoryConfig, MethodConfig, used_later
 from ictrl.errors import ConfigError
 from ictrl.memory.few_images import check_enough
-from ictrl.memory.latents import Latents, code_of, free_code, with_codes
+from ictrl.memory.latents import HALF, Latents, code_of, free_code, with_codes
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.closed_loop import REPLAYED
 from ictrl.methods.inference import check_can_draw
@@ -193,7 +194,7 @@ class WideGAN(WideDrawingLearner):
     def _own_part(self, stages: list[Tensor]) -> Float[Tensor, "n s"]:
         head = self._state.networks["head"]
         assert isinstance(head, PrincipalHead)
-        return torch.nn.functional.normalize(head.from_stages(stages), dim=1)
+        return normalize(head.from_stages(stages), dim=1)
 
     def encode(self, images: Tensor) -> Float[Tensor, "n d"]:
         """Features of images, as of the classes that are predicted for them."""
@@ -207,6 +208,11 @@ class WideGAN(WideDrawingLearner):
         """Rows of classes, of uint8 images or of decoded ones."""
         X = images if images.dtype == torch.uint8 else ((floats(images) + 1) * 127.5).round().clamp(0, 255).byte()
         return self.reader.scores(self.wide_memory, X).argmax(1)
+
+    def within_reach(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """The part of an image itself at its length; a class's code stays as it is, as in training."""
+        own, codes = Z.split([Z.shape[1] - self.settings.numbers_of_code, self.settings.numbers_of_code], 1)
+        return with_codes(normalize(own, dim=1), codes / HALF)
 
     @reads
     def sample(self, label: int | str, n: int, direction: int | None = None) -> UInt8[Tensor, "n c h w"]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from ictrl.memory.compensation import leading_components
 from ictrl.memory.store import ClassMemory
@@ -71,7 +70,7 @@ def picture(served: Served, label: int, at: list[float]) -> UInt8[Tensor, "c h w
         )
     steps = torch.tensor(at, dtype=kept.mean.dtype, device=kept.mean.device) * deviations[: len(at)]
     point = kept.mean + steps @ vectors[: len(at)]
-    return learner.decode(normalize(point[None])).cpu()[0]
+    return learner.decode(learner.within_reach(point[None])).cpu()[0]
 
 
 def affinity(served: Served) -> dict[str, Any]:

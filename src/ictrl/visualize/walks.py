@@ -1,7 +1,7 @@
 """What a learner can draw besides samples: walks through a class, paths between two images, images near a direction.
 
 All of it goes through feature space. Features have unit length, so paths follow the sphere: a point off the sphere is
-no image's feature, and is projected back onto it before it is decoded.
+no image's feature, and is brought back by the learner (`within_reach`) before it is decoded.
 
 A class has two sets of directions, both computed from its stored mean and covariance:
 
@@ -40,7 +40,7 @@ def walk(
     deviations, directions = variation(kept)
     direction = _among(direction, len(directions), label)
     reach = torch.linspace(-sigmas, sigmas, steps, device=kept.mean.device) * deviations[direction]  # (steps,)
-    return learner.decode(normalize(kept.mean + reach[:, None] * directions[direction])).cpu()
+    return learner.decode(learner.within_reach(kept.mean + reach[:, None] * directions[direction])).cpu()
 
 
 def interpolate(
