@@ -63,6 +63,11 @@ class NetworkConfig:
     """d, the number of features"""
     initialisation: Literal["own", "torch"] = "own"
     """how the encoder's layers begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
+    pixel_means: tuple[float, ...] = ()
+    """of each channel, from 0 (black) to 1: the encoder sees (pixel − mean) / deviation, as many papers have it. None:
+    pixels from −1 to 1"""
+    pixel_deviations: tuple[float, ...] = ()
+    """of each channel, as a share of white; goes with pixel_means"""
 
     def __post_init__(self) -> None:
         sizes = (8, 16, 28, 32, 64, 128, 256) if self.kind == "mlp" else (8, 16, 32, 64, 128, 256)
@@ -76,6 +81,14 @@ class NetworkConfig:
         _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
         _require(self.initialisation in ("own", "torch"), self, "initialisation", '"own" or "torch"')
+        means, deviations = self.pixel_means, self.pixel_deviations
+        _require(
+            not means or self.kind != "mlp", self, "pixel_means", 'none with kind "mlp", whose pixels go from 0 to 1'
+        )
+        each = f"{self.channels} numbers from 0 to 1, one for each channel, or none"
+        _require(len(means) in (0, self.channels) and all(0 <= m <= 1 for m in means), self, "pixel_means", each)
+        each = f"{len(means)} numbers above 0 and up to 1, one for each of pixel_means"
+        _require(len(deviations) == len(means) and all(0 < d <= 1 for d in deviations), self, "pixel_deviations", each)
 
 
 # Stages of training
@@ -98,9 +111,12 @@ class AugmentationConfig:
     """change brightness, contrast and saturation each by a factor of up to 1 ± this"""
     grey: float = 0.0
     """share of the images that lose their colour"""
+    edges: Literal["repeated", "black"] = "repeated"
+    """what comes in where an image is moved: its edge again, or black, as papers with padded crops have it"""
 
     def __post_init__(self) -> None:
         _require(self.shifts >= 0, self, "shifts", "at least 0")
+        _require(self.edges in ("repeated", "black"), self, "edges", '"repeated" or "black"')
         _require(0 < self.crop <= 1, self, "crop", "above 0 and at most 1")
         _require(0 <= self.jitter < 1, self, "jitter", "at least 0 and below 1")
         _require(0 <= self.grey <= 1, self, "grey", "from 0 to 1")

@@ -87,6 +87,8 @@ def test_every_method_predicts_the_same(method: str, tmp_path: Path) -> None:
         ("wide", {"precision": "bfloat16", "network": {"kind": "resnet"}}),
         ("ictrl", {"classifier": {"kind": "gaussian", "mirror": True}}),
         ("er", {"network": {"kind": "resnet18", "width": 2}, "head_rows": 9}),
+        ("er", {"network": {"kind": "resnet", "pixel_means": (0.3,), "pixel_deviations": (0.2,)}}),
+        ("wide", {"network": {"pixel_means": (0.3,), "pixel_deviations": (0.2,)}}),
         ("er", {"network": {"kind": "mlp", "width": 5}}),
     ],
 )

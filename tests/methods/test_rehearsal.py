@@ -108,6 +108,35 @@ def test_a_head_may_have_all_rows_from_the_start(method: str, tmp_path: Path) ->
     assert again.scores(TESTS).shape == (len(TESTS), 4)
 
 
+@pytest.mark.parametrize("method", ["er", "derpp", "agem", "cls_er", "rainbow"])
+def test_rows_of_the_head_may_begin_as_those_of_pytorch_do(method: str) -> None:
+    settings = {"network": {"feature_dim": 100}, "head_rows": 50, "head_initialisation": "torch"}
+    learner = create_learner(recipe_of(method, **settings))
+    learner.resize(2)  # type: ignore[attr-defined]
+    weight, bias = (part.detach() for part in learner.head.parameters())  # type: ignore[attr-defined]
+    assert weight.shape == (50, 100)
+    for part in (weight, bias):
+        assert 0.08 < float(part.abs().max()) <= 0.1
+        assert float(part.std()) == pytest.approx(0.1 / 3**0.5, rel=0.2)
+    learner.resize(60)  # type: ignore[attr-defined]
+    grown, also = (part.detach() for part in learner.head.parameters())  # type: ignore[attr-defined]
+    assert torch.equal(grown[:50], weight)
+    assert torch.equal(also[:50], bias)
+    assert 0.08 < float(grown[50:].abs().max()) <= 0.1
+
+
+def test_a_learner_of_others_settings_learns_and_is_read_again(tmp_path: Path) -> None:
+    """Pixels scaled by channel, black edges, a head as PyTorch's: what the DER++ authors surround their step with."""
+    network = {"pixel_means": (0.3,), "pixel_deviations": (0.2,), "kind": "resnet18", "width": 2, "feature_dim": 16}
+    stage = {"augmentation": {"shifts": 1, "edges": "black"}}
+    learner = learner_of("derpp", 1, network=network, stage=stage, head_rows=4, head_initialisation="torch")
+    learner.save(tmp_path / "one.safetensors")
+    again = load_learner(tmp_path / "one.safetensors")
+    assert torch.equal(again.scores(TESTS), learner.scores(TESTS))
+    assert same(everything(again.learn(*TASKS[1])), everything(learner.learn(*TASKS[1])))
+    assert np.isin(learner.predict(TASKS[1][0]), TASKS[1][1]).mean() > 0.9
+
+
 def test_with_all_rows_from_the_start_derpp_keeps_what_was_said_of_classes_to_come() -> None:
     kept = learner_of("derpp", 2, head_rows=5).kept_tensors()
     assert kept["logits"].shape == (12, 5)
@@ -145,6 +174,11 @@ def test_an_empty_buffer_shows_batchnorm_nothing_else(method: str) -> None:
         ("er", {"buffer": {"batch": 0}}, "Expected buffer.batch to be at least 1 but got 0"),
         ("er", {"stage": {"batch": "rule"}}, 'Expected stage.batch to be a number but got "rule"'),
         ("er", {"head_rows": -1}, "Expected head_rows to be at least 0 but got -1"),
+        (
+            "er",
+            {"head_initialisation": "he"},
+            "Expected method.head_initialisation to be 'own' or 'torch' but",
+        ),
         ("derpp", {"alpha": -1.0}, "Expected alpha to be at least 0 but got -1.0"),
         ("derpp", {"optimiser": {"momentum": 1.0}}, "Expected optimiser.momentum to be at least 0 and below 1"),
         ("derpp", {"optimiser": {"weight_decay": -1.0}}, "Expected optimiser.weight_decay to be at least 0"),

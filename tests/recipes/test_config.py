@@ -77,6 +77,32 @@ def test_settings_have_defaults_and_cannot_be_changed() -> None:
         (NetworkConfig, {"decoder_width": 0}, "Expected network.decoder_width to be none or at least 1 but got 0."),
         (NetworkConfig, {"feature_dim": 1}, "Expected network.feature_dim to be at least 2 but got 1."),
         (AugmentationConfig, {"shifts": -1}, "Expected augmentation.shifts to be at least 0 but got -1."),
+        (AugmentationConfig, {"edges": "white"}, 'Expected augmentation.edges to be "repeated" or "black" but got'),
+        (
+            NetworkConfig,
+            {"pixel_means": (0.5,), "pixel_deviations": (0.2,)},
+            "Expected network.pixel_means to be 3 numbers from 0 to 1, one for each channel, or none but got (0.5,).",
+        ),
+        (
+            NetworkConfig,
+            {"pixel_means": (125.3, 123.0, 113.9), "pixel_deviations": (0.2, 0.2, 0.2)},
+            "Expected network.pixel_means to be 3 numbers from 0 to 1",
+        ),
+        (
+            NetworkConfig,
+            {"pixel_means": (0.5, 0.5, 0.5)},
+            "Expected network.pixel_deviations to be 3 numbers above 0 and up to 1, one for each of pixel_means but",
+        ),
+        (
+            NetworkConfig,
+            {"channels": 1, "pixel_means": (0.5,), "pixel_deviations": (math.nan,)},
+            "Expected network.pixel_deviations to be 1 numbers above 0",
+        ),
+        (
+            NetworkConfig,
+            {"kind": "mlp", "channels": 1, "pixel_means": (0.5,), "pixel_deviations": (0.2,)},
+            'Expected network.pixel_means to be none with kind "mlp"',
+        ),
         (StageConfig, {"epochs": 0}, "Expected epochs to be at least 1 but got 0."),
         (StageConfig, {"batch": 0}, 'Expected batch to be "rule" or at least 1 but got 0.'),
         (GameStageConfig, {"learning_rate": math.nan}, "Expected learning_rate to be above 0 but got nan."),

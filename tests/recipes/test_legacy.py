@@ -136,6 +136,8 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "method.network.kind",
         "method.network.initialisation",
         "method.network.decoder_width",
+        "method.network.pixel_means",
+        "method.network.pixel_deviations",
         "method.memory.disjoint",
         "run.checkpoint.every_task",
         "run.keep_pictures",
@@ -143,7 +145,11 @@ def test_all_that_has_no_old_name_is_new() -> None:
         "stream.cache",
         "method.first.warmup",
         "method.later.augmentation.rotations",
-        *(f"method.{stage}.augmentation.{name}" for stage in ("first", "later") for name in ("crop", "jitter", "grey")),
+        *(
+            f"method.{stage}.augmentation.{name}"
+            for stage in ("first", "later")
+            for name in ("crop", "jitter", "grey", "edges")
+        ),
         *(f"method.first.weights.{name}" for name in later_only),
         *(f"method.{stage}.weights.{name}" for stage in ("first", "later") for name in ("match_new", "match_replayed")),
     }

@@ -1,11 +1,12 @@
 """What a network is shown is the image: mirrored, moved and turned as it was drawn, and nothing else."""
 
+import numpy as np
 import pytest
 import torch
 
 from ictrl.config import AugmentationConfig
 from ictrl.errors import ConfigError
-from ictrl.training.augmentation import ROTATIONS, cropped, draw, recoloured, rotated_labels, shown
+from ictrl.training.augmentation import ROTATIONS, Drawn, cropped, draw, recoloured, rotated_labels, shown
 
 
 def images(n: int) -> torch.Tensor:
@@ -77,6 +78,35 @@ def test_what_was_drawn_is_what_is_applied(generator: torch.Generator) -> None:
         one = shown(pixels[i : i + 1], drawn.flipped[i : i + 1], drawn.moves[:, i : i + 1], None, torch.float32)
         assert torch.equal(seen[i], one[0].rot90(turned, (1, 2)))
     assert drawn.apply(pixels, torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_black_edges_are_those_of_an_image_padded_with_black(
+    turned: bool, generator: torch.Generator, device: str
+) -> None:
+    config = AugmentationConfig(mirror=True, shifts=3, rotations=turned, edges="black")
+    drawn, pixels = draw(config, torch.arange(40), generator), images(40)
+    assert drawn.moves is not None
+    on_device = Drawn(*(p.to(device) if isinstance(p, torch.Tensor) else p for p in vars(drawn).values()))
+    seen = on_device.apply(pixels.to(device), torch.float32).cpu().numpy()
+    for i, picture in enumerate(pixels.numpy()):
+        mirrored = picture[:, :, ::-1] if drawn.flipped[i] else picture
+        padded = np.pad(mirrored, ((0, 0), (3, 3), (3, 3)))
+        down, right = (int(by) for by in drawn.moves[:, i])
+        h, w = picture.shape[1:]
+        part = padded[:, 3 + down : 3 + down + h, 3 + right : 3 + right + w]
+        quarters = int(drawn.turned[i]) if drawn.turned is not None else 0
+        np.testing.assert_allclose(seen[i], np.rot90(part, quarters, (1, 2)) / 127.5 - 1, atol=1e-6)
+
+
+def test_the_kind_of_edge_changes_no_draw() -> None:
+    drawn = [
+        draw(AugmentationConfig(mirror=True, shifts=3, edges=edges), torch.arange(9), torch.Generator().manual_seed(1))
+        for edges in ("repeated", "black")
+    ]
+    assert drawn[0].moves is not None
+    assert torch.equal(drawn[0].moves, drawn[1].moves)  # type: ignore[arg-type]
+    assert torch.equal(drawn[0].flipped, drawn[1].flipped)
 
 
 def test_augmentation_is_a_function_of_the_generator() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -41,9 +41,15 @@ class RehearsalConfig(SupervisedConfig):
     head_rows: int = 0
     """rows of the head from the first task on, those of classes yet to come included, which learn that no image so far
     is of theirs; the DER++ authors have all. 0: the head grows, since nobody may know how many will come"""
+    head_initialisation: Literal["own", "torch"] = "own"
+    """how new rows of the head begin: from N(0, 1/d) with a bias of 0, or as in PyTorch, uniform in ±1/√d, the bias
+    too"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.head_initialisation not in ("own", "torch"):
+            found = self.head_initialisation
+            raise ConfigError(f'Expected head_initialisation to be "own" or "torch" but got {found!r}.')
         if self.head_rows < 0:
             raise ConfigError(f"Expected head_rows to be at least 0 but got {self.head_rows}.")
 

@@ -147,7 +147,7 @@ class SupervisedLearner(ForgettingLearner[Kept]):
 
     def new_head(self, d: int) -> nn.Module:
         """A head for no class yet; it has a method `grown`."""
-        return LinearHead(d)
+        return LinearHead(d, uniform=getattr(self.settings, "head_initialisation", "own") == "torch")
 
     def _with_head(self, encoder: nn.Module, head: nn.Module, generator: torch.Generator) -> TrainingState:
         networks: dict[str, nn.Module] = {"encoder": encoder, "head": head.to(self.device).eval()}

@@ -13,6 +13,7 @@ from ictrl.nets.layers import initialise_uniformly
 from ictrl.nets.perceptron import Perceptron
 from ictrl.nets.resnet import ResNet
 from ictrl.nets.resnet18 import ResNet18
+from ictrl.nets.scaled import Scaled
 from ictrl.nets.wrappers import check_backbone
 
 ENCODERS: dict[str, type[Encoder] | type[ResNet] | type[ResNet18] | type[Perceptron]] = {
@@ -43,6 +44,8 @@ def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None)
     encoder = kind(network.image_size, network.channels, network.width, network.feature_dim, generator=generator)
     if network.initialisation == "torch":
         initialise_uniformly(encoder, generator)
+    if network.pixel_means:
+        return Scaled(encoder, network.pixel_means, network.pixel_deviations)
     return encoder
 
 

@@ -17,10 +17,14 @@ SIDE = 4  # of the map that becomes a feature
 
 
 class LinearHead(nn.Module):
-    """logits = W f + b, a row of W per class."""
+    """logits = W f + b, a row of W per class.
 
-    def __init__(self, feature_dim: int, classes: int = 0) -> None:
+    New rows come from N(0, 1/d) with a bias of 0, or uniformly from ±1/√d, bias too, as in PyTorch.
+    """
+
+    def __init__(self, feature_dim: int, classes: int = 0, uniform: bool = False) -> None:
         super().__init__()
+        self.uniform = uniform
         self.weight = nn.Parameter(torch.zeros(classes, feature_dim))
         self.bias = nn.Parameter(torch.zeros(classes))
 
@@ -28,17 +32,21 @@ class LinearHead(nn.Module):
         return features @ self.weight.T + self.bias
 
     def grown(self, classes: int, generator: torch.Generator) -> "LinearHead":
-        """A head of so many classes: the rows of this one, then new ones drawn from N(0, 1/d)."""
+        """A head of so many classes: the rows of this one, then new ones drawn at random."""
         old, d = self.weight.shape
-        head = LinearHead(d, classes).to(self.weight.device)
+        head = LinearHead(d, classes, self.uniform).to(self.weight.device)
         with torch.no_grad():
-            head.weight.normal_(0.0, d**-0.5, generator=generator)
+            if self.uniform:
+                for part in head.parameters():
+                    part.uniform_(-(d**-0.5), d**-0.5, generator=generator)
+            else:
+                head.weight.normal_(0.0, d**-0.5, generator=generator)
             head.weight[:old], head.bias[:old] = self.weight, self.bias
         return head
 
     def without(self, row: int) -> "LinearHead":
         """A head less one class."""
-        head = LinearHead(self.weight.shape[1], len(self.weight) - 1).to(self.weight.device)
+        head = LinearHead(self.weight.shape[1], len(self.weight) - 1, self.uniform).to(self.weight.device)
         with torch.no_grad():
             for mine, other in zip(head.parameters(), self.parameters()):
                 mine.copy_(torch.cat([other[:row], other[row + 1 :]]))

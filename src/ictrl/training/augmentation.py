@@ -4,7 +4,7 @@ All of it happens on the images' device and takes its random numbers from a gene
 part of a recorded step. A rotated image is one of another class: `rotated_labels` numbers them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,22 +37,32 @@ class Drawn:
     """of brightness, contrast and saturation"""
     greyed: Bool[Tensor, " n"] | None = None
     """where colours are lost"""
+    black: bool = False
+    """what comes in at an edge where an image is moved; else that edge again"""
 
     def mine(self) -> "Drawn":
         """Of the images of a whole batch, those of this process."""
         if shared() is None:
             return self
         rows = share(len(self.flipped))
-        return Drawn(*(None if part is None else part[..., rows] for part in vars(self).values()))  # type: ignore[arg-type]
+        drawn = {name: part[..., rows] for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **drawn)  # type: ignore[arg-type]
 
     def apply(self, pixels: UInt8[Tensor, "n c h w"], dtype: torch.dtype) -> Float[Tensor, "n c h w"]:
         """The images as a network sees them."""
         if self.crops is None and self.factors is None and self.greyed is None:
-            return shown(pixels, self.flipped, self.moves, self.turned, dtype)
-        X = shown(pixels, self.flipped, self.moves, self.turned, torch.float32)
+            return self._moved(pixels, dtype)
+        X = self._moved(pixels, torch.float32)
         if self.crops is not None:
             X = cropped(X, self.crops)
         return recoloured(X, self.factors, self.greyed).to(dtype)
+
+    def _moved(self, pixels: UInt8[Tensor, "n c h w"], dtype: torch.dtype) -> Float[Tensor, "n c h w"]:
+        """Mirrored, moved, turned."""
+        if not self.black or self.moves is None:
+            return shown(pixels, self.flipped, self.moves, self.turned, dtype)
+        X = blackened(shown(pixels, self.flipped, self.moves, None, dtype), self.moves)
+        return X if self.turned is None else rotated(X, self.turned)
 
 
 def draw(config: AugmentationConfig, rows: Int[Tensor, " n"], generator: torch.Generator) -> Drawn:
@@ -75,7 +85,17 @@ def draw(config: AugmentationConfig, rows: Int[Tensor, " n"], generator: torch.G
         factors = 1 + config.jitter * (2 * torch.rand(3, n, generator=generator, device=device) - 1)
     if config.grey:
         greyed = torch.rand(n, generator=generator, device=device) < config.grey
-    return Drawn(flipped, moves, turned, crops, factors, greyed)
+    return Drawn(flipped, moves, turned, crops, factors, greyed, black=config.edges == "black")
+
+
+def blackened(X: Float[Tensor, "n c h w"], moves: Int[Tensor, "2 n"]) -> Float[Tensor, "n c h w"]:
+    """Images that were moved by so many pixels down and right, black where `shown` has repeated their edge."""
+    inside = [
+        (place >= 0) & (place < side)
+        for side, by in zip(X.shape[2:], moves)
+        for place in [torch.arange(side, device=X.device) + by[:, None]]
+    ]  # (n, h), (n, w)
+    return torch.where(inside[0][:, None, :, None] & inside[1][:, None, None, :], X, -1)
 
 
 def cropped(X: Float[Tensor, "n c h w"], crops: Float[Tensor, "4 n"]) -> Float[Tensor, "n c h w"]:
