@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ictrl.config import NetworkConfig
+from ictrl.experiment.evaluation import ReadBefore
 from ictrl.nets.families import encoder_of
 
 FLOAT, HALF, DOUBLE = 4, 2, 8  # bytes
@@ -110,10 +111,16 @@ def wide_seconds(run: WideRun, trunk: Sequence[float], reading: Sequence[float],
     steps = run.epochs * ceil(run.images / run.batch)
     step = cost(trunk_work(run.network, run.batch / gpus * run.trained), trunk)
     read = cost(reading_work(run.network, run.images / gpus, run.views, run.D), reading)
-    # after task t the test images of t tasks, and each task once more for either floor, training images too
-    judged = run.test_images * run.tasks * (run.tasks + 1) / 2
-    looked = cost(reading_work(run.network, judged / gpus, run.views, 0), reading)
-    return {"first task": steps * step, "reading": run.tasks * read, "measuring": 3 * looked + 2 * run.tasks * read}
+    # test images, and all images once more for the floor untrained; the floor frozen is what memory says
+    looked = cost(reading_work(run.network, judged_images(run) / gpus, run.views, 0), reading)
+    return {"first task": steps * step, "reading": run.tasks * read, "measuring": 2 * looked + run.tasks * read}
+
+
+def judged_images(run: WideRun) -> int:
+    """Test images that are read in a run: once, as far as their wide features are kept; the others after every task."""
+    once = min(run.tasks, ReadBefore.most // (FLOAT * run.D * run.test_images))
+    again = run.tasks - once
+    return run.test_images * (once + again * (again + 1) // 2)
 
 
 def wide_gigabytes(run: WideRun, per_activation: float, gpus: int = 1, held: bool = True) -> float:

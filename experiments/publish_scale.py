@@ -96,8 +96,8 @@ def many_classes(found: dict[str, Any]) -> list[str]:
         for row in found["run"]["rows"]
     ]
     lines += [
-        "A whole run of `wide` with evaluation, records and checkpoints; in the first task's time are both floors, "
-        "of all tasks:",
+        "A whole run of `wide` with evaluation, records and checkpoints; in the first task's time is the floor "
+        "untrained, of all tasks:",
         "",
     ]
     return [*lines, *table("classes | the task | a checkpoint | results.json", rows)]

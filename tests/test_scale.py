@@ -40,6 +40,15 @@ def test_more_gpus_share_what_grows_with_images() -> None:
     assert eight["reading"] > 5 * 64**3 * 1e-9  # a covariance is factorised by each
 
 
+def test_test_images_are_read_once_as_far_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = MODEL.WideRun(NetworkConfig(), 5, 1000, 100, 2, epochs=1, batch=100, D=64, views=2)
+    assert MODEL.judged_images(run) == 500
+    monkeypatch.setattr(MODEL.ReadBefore, "most", 2 * 100 * 64 * 4)
+    assert MODEL.judged_images(run) == 100 * (1 + 1 + 3 + 2 + 1)  # tasks 3, 4 and 5 after each task from their own on
+    monkeypatch.setattr(MODEL.ReadBefore, "most", 0)
+    assert MODEL.judged_images(run) == 100 * 15
+
+
 def test_bytes_kept_are_those_of_a_memory() -> None:
     phi = torch.randn(60, 12, generator=torch.Generator().manual_seed(0))
     memory = nothing_yet(phi.device).with_classes(phi, torch.arange(60) % 3)

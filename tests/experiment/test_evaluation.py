@@ -13,14 +13,18 @@ from support import pictures
 from ictrl import ICTRL, Learner, Results, Task, create_learner, tasks_from_arrays
 from ictrl.experiment.evaluation import (
     Measured,
+    ReadBefore,
     describe,
     measure,
     measure_floor,
+    measure_frozen,
     near,
     never_learning,
     predict_all,
     versions,
 )
+from ictrl.methods.wide_reading import WideReader
+from ictrl.recipes.tables import recipe_with
 from ictrl.theory.metrics import confusion_table
 from ictrl.theory.statistics import Moments
 
@@ -203,3 +207,52 @@ def test_tasks_near_the_device_are_the_same_tasks() -> None:
         assert moved.classes == task.classes
         assert torch.equal(moved.images, task.images)
         assert torch.equal(moved.test_labels, task.test_labels)
+
+
+WIDE = ["wide", "wide-ictrl", "wide-gan"]
+
+
+@pytest.mark.parametrize("method", WIDE)
+def test_the_floor_of_who_stands_still_is_what_memory_says(method: str) -> None:
+    """It is not measured by itself in a run; measured by itself it says the same."""
+    learner, measured, by_itself = create_learner(quick(method)), Measured(TEST_IMAGES), Measured(TEST_IMAGES)
+    for done, task in enumerate(TASKS, start=1):
+        learner.learn(task.images, task.labels)
+        measure(learner, TASKS[:done], measured)
+        measure_frozen(learner, TASKS, measured, done)
+        if done == 1:
+            measure_floor(learner, TASKS, by_itself, "frozen")
+    assert measured.frozen == measured.memory == by_itself.frozen
+    assert [len(row) for row in measured.frozen] == [1, 2]
+
+
+def test_the_floor_of_who_learns_on_is_measured_by_itself() -> None:
+    learning_on = {"learning_on": {"epochs": 3, "distillation": 0.0, "learning_rate": 0.1}}
+    learner, measured = create_learner(recipe_with(quick("wide"), {"method": learning_on})), Measured(TEST_IMAGES)
+    learner.learn(TASKS[0].images, TASKS[0].labels)
+    measure(learner, TASKS[:1], measured)
+    measure_frozen(learner, TASKS, measured, 1)
+    before = [list(row) for row in measured.frozen]
+    assert [len(row) for row in before] == [1, 2]
+    learner.learn(TASKS[1].images, TASKS[1].labels)
+    measure(learner, TASKS, measured)
+    measure_frozen(learner, TASKS, measured, 2)
+    assert measured.frozen == before
+
+
+@pytest.mark.parametrize("most", [0, 2**28])
+def test_an_encoder_that_stands_still_reads_no_test_image_twice(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReadBefore, "most", most)  # what does not fit is read again
+    learner, measured, before, seen = create_learner(quick("wide")), Measured(TEST_IMAGES), ReadBefore(), list[int]()
+    stages = WideReader.stages
+    monkeypatch.setattr(WideReader, "stages", lambda self, X: seen.append(len(X)) or stages(self, X))  # type: ignore[func-returns-value]
+    for done, task in enumerate(TASKS, start=1):
+        learner.learn(task.images, task.labels)
+        seen.clear()
+        measure(learner, TASKS[:done], measured, before)
+        assert sum(seen) == sum(TEST_IMAGES[:done] if not most else TEST_IMAGES[done - 1 : done])
+    expected = [accuracy(learner.predict(task.test_images), task) for task in TASKS]
+    assert measured.memory[-1] == pytest.approx(expected)
+    table = confusion_table(measured.confusion["memory"])
+    predicted = learner.predict(torch.cat([task.test_images for task in TASKS]))
+    assert table.sum(0).tolist() == [int((predicted == label).sum()) for label in sorted(learner.labels)]

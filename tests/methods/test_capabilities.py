@@ -18,12 +18,13 @@ from ictrl.methods.capabilities import (
     Remembers,
     Replays,
     Reviews,
+    StandsStill,
     TellsUnknown,
     ask,
 )
 
 SOURCE = Path(ictrl.__file__).parent
-WIDE = {Probabilities, TellsUnknown, ComparesClasses}
+WIDE = {Probabilities, TellsUnknown, ComparesClasses, StandsStill}
 ALL = {Draws, DrawsFeatures, Replays, KeepsMoments, Remembers, Reviews, Forgets} | WIDE
 CAN: dict[str, set[type]] = {
     **{method: {Forgets} for method in METHODS},

@@ -19,7 +19,7 @@ from ictrl.experiment.results import FLOORS, PROTOCOLS, CalibrationScores, Drift
 from ictrl.memory.classifiers import Classifier
 from ictrl.memory.compensation import measure_drift
 from ictrl.methods.base import Learner
-from ictrl.methods.capabilities import KeepsMoments, Remembers, Replays
+from ictrl.methods.capabilities import KeepsMoments, Remembers, Replays, StandsStill
 from ictrl.theory.metrics import Scores, confusion, summarise
 from ictrl.theory.statistics import Moments
 from ictrl.training.loader import fits
@@ -32,6 +32,30 @@ Predictions = list[tuple[Tensor, Tensor]]
 
 Features = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 """of each task: features and labels of its training images, and views and labels of its test images"""
+
+
+class ReadBefore:
+    """Wide features of the test images of each task, so far: an encoder that stands still gives them again.
+
+    Evaluation after every task would read the first task's images as often as there are tasks. Only as many are kept
+    as take little memory; the images of the other tasks are read again.
+    """
+
+    most = 2**28  # bytes
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Tensor] = {}
+
+    def predicted(self, learner: Learner[Any], number: int, images: Tensor) -> Tensor:
+        """What the learner says of the test images of that task."""
+        if not isinstance(learner, StandsStill) or learner.moves():
+            return learner.predict(images)
+        if number not in self._kept:
+            room = self.most - sum(phi.nbytes for phi in self._kept.values())
+            if learner.read_bytes(len(images)) > room:
+                return learner.predict(images)
+            self._kept[number] = learner.read(images)
+        return learner.predict_read(self._kept[number])
 
 
 def features_of(learner: KeepsMoments, tasks: list[Task]) -> Features:
@@ -53,11 +77,13 @@ def predictions(features: Features, classifier: Classifier) -> Predictions:
     return [(labels, classifier.decide(views).cpu()) for _, _, views, labels in features]
 
 
-def predict_all(learner: Learner[Any], tasks: list[Task]) -> dict[str, Predictions]:
+def predict_all(learner: Learner[Any], tasks: list[Task], before: ReadBefore | None = None) -> dict[str, Predictions]:
     """Predictions for the test images of these tasks, under each protocol that the learner can be measured by."""
     if isinstance(learner, KeepsMoments):
         return _by_moments(learner, features_of(learner, tasks))[0]
-    found = {"memory": [(task.test_labels, learner.predict(task.test_images).cpu()) for task in tasks]}
+    before = before or ReadBefore()
+    predicted = [before.predicted(learner, t, task.test_images).cpu() for t, task in enumerate(tasks)]
+    found = {"memory": [(task.test_labels, labels) for task, labels in zip(tasks, predicted)]}
     if isinstance(learner, Remembers) and learner.moves():
         again = learner.remembering()
         for task in tasks:
@@ -87,10 +113,10 @@ def never_learning(learner: KeepsMoments, tasks: list[Task]) -> list[list[float]
 
 def only_remembering(learner: Learner[Any], tasks: list[Task]) -> list[list[float]]:
     """The accuracy matrix of a learner that is shown all tasks but trains on none."""
-    rows = []
+    rows, before = [], ReadBefore()
     for t, task in enumerate(tasks, start=1):
         learner.learn(task.images, task.labels)
-        rows.append(_accuracies(predict_all(learner, tasks[:t])["memory"]))
+        rows.append(_accuracies(predict_all(learner, tasks[:t], before)["memory"]))
     return rows
 
 
@@ -104,14 +130,25 @@ def measure_floor(learner: Learner[Any], tasks: list[Task], measured: Measured, 
             setattr(measured, floor, only_remembering(learner.remembering(), tasks))
 
 
-def measure(learner: Learner[Any], tasks: list[Task], measured: Measured) -> None:
+def measure_frozen(learner: Learner[Any], tasks: list[Task], measured: Measured, done: int) -> None:
+    """The floor of the learner as it is after the first task; called after every one, when memory has been measured.
+
+    Of an encoder that stands still the floor is what memory says, to the last bit: nothing is learned or read again.
+    """
+    if isinstance(learner, StandsStill) and not learner.moves():
+        measured.frozen[done - 1 :] = [measured.memory[done - 1]]
+    elif done == 1:
+        measure_floor(learner, tasks, measured, "frozen")
+
+
+def measure(learner: Learner[Any], tasks: list[Task], measured: Measured, before: ReadBefore | None = None) -> None:
     """The row after these tasks of each protocol's matrix and of the drift; the confusion matrices are replaced."""
     rows: dict[str, list[float]] = {}
     if isinstance(learner, KeepsMoments):
         found, moments = _by_moments(learner, features_of(learner, tasks))
         rows["drift_mean"], rows["drift_affinity"] = measure_drift(learner.class_memory(), moments)
     else:
-        found = predict_all(learner, tasks)
+        found = predict_all(learner, tasks, before)
     for protocol, decided in found.items():
         true, predicted = (torch.cat(parts).tolist() for parts in zip(*decided))
         measured.confusion[protocol] = confusion(true, predicted, learner.classes_.tolist())

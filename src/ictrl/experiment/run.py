@@ -13,7 +13,7 @@ from ictrl.data import Dataset, Task
 from ictrl.errors import InputError
 from ictrl.experiment.checkpoints import Due, Position, adopt
 from ictrl.experiment.class_facts import after_task, now, read_facts, written
-from ictrl.experiment.evaluation import describe, measure, measure_floor, near
+from ictrl.experiment.evaluation import ReadBefore, describe, measure, measure_floor, measure_frozen, near
 from ictrl.experiment.measured import Measured
 from ictrl.experiment.reliability import measure_calibration
 from ictrl.experiment.results import Results
@@ -184,7 +184,7 @@ def _go_on(
     else:
         measured = Measured([len(task.test_rows) for task in tasks])
         measure_floor(learner, tasks, measured, "untrained")
-    laps: list[dict[str, float]] = []
+    laps, before = list[dict[str, float]](), ReadBefore()
     facts = read_facts(position.notes, learner.labels)
     for t in range(position.done, len(tasks)):
         with alone():
@@ -194,13 +194,12 @@ def _go_on(
             _learn(folder, learner, tasks[t], t, recipe.run.checkpoint, listener, stop, resumed, profiler)
         resumed = None
         with measured.timed("evaluate"):
-            measure(learner, tasks[: t + 1], measured)
+            measure(learner, tasks[: t + 1], measured, before)
             if t + 1 == len(tasks):
                 measure_calibration(learner, tasks, measured)
             with alone():
                 sheets.write_reconstructions(learner, tasks[: t + 1])
-        if t == 0:
-            measure_floor(learner, tasks, measured, "frozen")
+        measure_frozen(learner, tasks, measured, t + 1)
         results = describe(recipe, learner, measured, dataset, tasks)
         facts = after_task(facts, tasks[t], t + 1, measured.confusion["memory"], results.measured_on)
         names = json.dumps(dataset.class_names)

@@ -14,7 +14,7 @@ from ictrl.memory.classifiers import Classifier
 from ictrl.memory.store import ClassMemory, Memory
 from ictrl.methods.base import LEARNERS, Learner
 from ictrl.methods.inputs import Images, seeded
-from ictrl.shapes import Float, UInt8
+from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.objectives import closed_loop
 from ictrl.theory.statistics import Moments
 
@@ -78,6 +78,19 @@ class Remembers(Protocol):
     def remembering(self) -> Learner[Any]: ...
 
     def moves(self) -> bool: ...
+
+
+@runtime_checkable
+class StandsStill(Protocol):
+    """Predicts from features that later tasks leave as they are, unless it `moves`: no image has to be read twice."""
+
+    def moves(self) -> bool: ...
+
+    def read_bytes(self, n: int) -> int: ...
+
+    def read(self, images: Images) -> Float[Tensor, "n D"]: ...
+
+    def predict_read(self, phi: Float[Tensor, "n D"]) -> Int[Tensor, " n"]: ...
 
 
 @runtime_checkable

@@ -29,8 +29,9 @@ from ictrl.methods.base import Kept
 from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, IN_THE_WEIGHTS, POOLED, ForgettingLearner
 from ictrl.methods.inputs import Images, like, seeded
 from ictrl.methods.threads import reads
-from ictrl.methods.wide_reading import CalibrationConfig, ReadingConfig, WideReader
+from ictrl.methods.wide_reading import AT_ONCE, CalibrationConfig, ReadingConfig, WideReader
 from ictrl.nets.families import copy_of, encoder_of
+from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_backbone, precision_of
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.training.augmentation import ROTATIONS
@@ -82,6 +83,25 @@ class WideLearner(ForgettingLearner[Kept]):
     def wide_features(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n D"]:
         """φ(x) of images under the encoder, on the learner's device."""
         return self.reader.features(X, self.wide_memory)
+
+    def read_bytes(self, n: int) -> int:
+        """How many bytes `read` gives for so many images."""
+        return n * self.wide_memory.means.shape[1] * self.wide_memory.means.element_size()
+
+    @reads
+    def read(self, images: Images) -> Float[Tensor, "n D"]:
+        """φ(x) of images of any kind that `predict` takes, for `predict_read`."""
+        self._check_learned("read")
+        return self.wide_features(self._checked(images))
+
+    @reads
+    def predict_read(self, phi: Float[Tensor, "n D"]) -> Int[Tensor, " n"]:
+        """What `predict` says of images that were read before; of use as long as the encoder stands still."""
+        self._check_learned("predict_read")
+        with exact_float32():
+            classifier = self.reader.classifier_of(self.wide_memory)
+            rows = torch.cat([classifier.scores(part).argmax(1) for part in phi.split(AT_ONCE)])
+        return torch.tensor(self.labels, device=self.device)[rows]
 
     def class_scores(self, X: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         return self.reader.scores(self.wide_memory, X)[:, torch.tensor(self.labels, device=self.device).argsort()]
