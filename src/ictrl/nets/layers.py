@@ -55,7 +55,8 @@ class FromImage(Convolution):
     def forward(self, X: Float[Tensor, "n c h w"]) -> Tensor:
         if self.in_channels <= kernels.MOST_CHANNELS and (fast := kernels.gpu(X)):
             return fast.image_convolution(X, self.weight, LEAK)
-        return functional.leaky_relu(super().forward(X.contiguous(memory_format=torch.channels_last)), LEAK)
+        H = super().forward(X.contiguous(memory_format=torch.channels_last))
+        return functional.leaky_relu(H, LEAK, inplace=True)
 
 
 class Halve(nn.Module):
@@ -183,11 +184,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def normalise(H: Float[Tensor, "n c h w"], norm: nn.BatchNorm2d, slope: float) -> Float[Tensor, "n c h w"]:
-    """BatchNorm, and ReLU with a slope below 0."""
+    """BatchNorm, and ReLU with a slope below 0, in place: neither gradient needs what was there."""
     if fast := kernels.gpu(H):
         return fast.leaky_norm(H, norm, slope)
     normed = shared_batch_norm(H, norm) if norm.training and shared() else norm(H)
-    return functional.leaky_relu(normed, slope)
+    return normed if slope == 1 else functional.leaky_relu(normed, slope, inplace=True)
 
 
 def _flat(H: Float[Tensor, "n c 4 4"]) -> Float[Tensor, "n c16"]:

@@ -42,7 +42,7 @@ class BasicBlock(nn.Module):
         self.shortcut = _Normed(below, above, stride, kernel=1) if changes else nn.Identity()
 
     def forward(self, a: Float[Tensor, "n c h w"]) -> Tensor:
-        return (self.second(self.first(a, slope=0.0)) + self.shortcut(a)).relu()
+        return (self.second(self.first(a, slope=0.0)) + self.shortcut(a)).relu_()
 
 
 class ResNet18(nn.Module):
