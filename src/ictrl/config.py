@@ -41,6 +41,8 @@ def _require(holds: bool, config: object, name: str, expected: str, remedy: str 
 
 # Networks
 
+LEAST_DEVIATION = 0.001  # of a channel's pixels: a quarter of the step between two of 256 levels
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -64,8 +66,8 @@ class NetworkConfig:
     initialisation: Literal["own", "torch"] = "own"
     """how the encoder's layers begin: as the kind of network has it, or as in PyTorch, uniform in ±1/√fan-in"""
     pixel_means: tuple[float, ...] = ()
-    """of each channel, from 0 (black) to 1: the encoder sees (pixel − mean) / deviation, as many papers have it. None:
-    pixels from −1 to 1"""
+    """of each channel, from 0 (black) to 1: the encoder sees (pixel − mean) / deviation, as many papers have it. Where
+    none are given it sees pixels from −1 to 1"""
     pixel_deviations: tuple[float, ...] = ()
     """of each channel, as a share of white; goes with pixel_means"""
 
@@ -81,14 +83,29 @@ class NetworkConfig:
         _require(self.decoder_width is None or self.decoder_width >= 1, self, "decoder_width", "none or at least 1")
         _require(self.feature_dim >= 2, self, "feature_dim", "at least 2")
         _require(self.initialisation in ("own", "torch"), self, "initialisation", '"own" or "torch"')
+        self._check_pixels()
+
+    def _check_pixels(self) -> None:
+        """Whether means and deviations of pixels go together and are shares of white."""
         means, deviations = self.pixel_means, self.pixel_deviations
+        each = f"{self.channels} {'number' if self.channels == 1 else 'numbers'}, one for each channel"
+        for name, values in (("pixel_means", means), ("pixel_deviations", deviations)):
+            numbers = isinstance(values, tuple) and all(isinstance(v, int | float) for v in values)
+            _require(numbers, self, name, f"a tuple of {each}, or empty")
+            given = " ".join(map(str, values)) or "none"
+            expected = f"Expected network.{name} to be {each}, but got {given}"
+            if not values and (means or deviations):
+                raise ConfigError(f"{expected}: pixel_means and pixel_deviations go together, give both or neither.")
+            if values and len(values) != self.channels:
+                raise ConfigError(f"{expected}.")
+            if any(v > 1 for v in values):
+                raise ConfigError(f"{expected}: they are shares of white; divide by 255 what goes from 0 to 255.")
+        _require(all(m >= 0 for m in means), self, "pixel_means", "from 0 to 1")
         _require(
-            not means or self.kind != "mlp", self, "pixel_means", 'none with kind "mlp", whose pixels go from 0 to 1'
+            all(d >= LEAST_DEVIATION for d in deviations), self, "pixel_deviations", f"from {LEAST_DEVIATION} to 1"
         )
-        each = f"{self.channels} numbers from 0 to 1, one for each channel, or none"
-        _require(len(means) in (0, self.channels) and all(0 <= m <= 1 for m in means), self, "pixel_means", each)
-        each = f"{len(means)} numbers above 0 and up to 1, one for each of pixel_means"
-        _require(len(deviations) == len(means) and all(0 < d <= 1 for d in deviations), self, "pixel_deviations", each)
+        expected = 'none with kind "mlp", which takes pixels from 0 to 1'
+        _require(not means or self.kind != "mlp", self, "pixel_means", expected)
 
 
 # Stages of training
@@ -112,7 +129,7 @@ class AugmentationConfig:
     grey: float = 0.0
     """share of the images that lose their colour"""
     edges: Literal["repeated", "black"] = "repeated"
-    """what comes in where an image is moved: its edge again, or black, as papers with padded crops have it"""
+    """what comes in where `shifts` moves an image: its edge again, or black, as papers with padded crops have it"""
 
     def __post_init__(self) -> None:
         _require(self.shifts >= 0, self, "shifts", "at least 0")

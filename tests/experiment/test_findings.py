@@ -11,6 +11,7 @@ from support import ROOT
 from ictrl import load_recipe
 from ictrl.experiment.findings import PLACE, filled, margin, of_left_out, of_replay, of_review, remarks, verdict
 from ictrl.experiment.results import CalibrationScores, Results
+from ictrl.recipes.tables import recipe_with
 from ictrl.theory.metrics import Scores
 
 STORED = Results.read(Path(__file__).parents[1] / "cifar10-run" / "results.json")  # 10,000 test images in five tasks
@@ -85,6 +86,13 @@ def test_an_encoder_that_stands_still_adds_nothing_by_design(recipe: str) -> Non
     text = said(replace(results, reencoded=None) if recipe == "digits" else results)
     assert text.startswith("The first task paid: from memory it ends at 0.700, above untrained networks (0.500).")
     assert "Later tasks add nothing to the frozen floor (0.700), by design" in text
+
+
+def test_wide_that_learns_on_is_held_against_both_floors() -> None:
+    learning_on = recipe_with(load_recipe("digits"), {"method": {"learning_on": {"epochs": 2}}})
+    text = said(replace(ending(memory=0.7, untrained=0.5, frozen=0.6), recipe=learning_on))
+    assert "by design" not in text
+    assert text.startswith("Learning paid: from memory it ends at 0.700, above both floors")
 
 
 def test_a_run_of_before_the_frozen_floor_says_so() -> None:

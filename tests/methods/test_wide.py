@@ -1,16 +1,20 @@
 """wide: an encoder that learns once, memory of its stages that is exact, and nothing that gives an image away."""
 
+from typing import Any
+
 import pytest
 import torch
 from method_support import TASKS, TEST_LABELS, TESTS, everything, learner_of, recipe_of
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from support import pictures
 
-from ictrl import ConfigError, InputError, create_learner
+from ictrl import ICTRL, ConfigError, InputError, create_learner
 from ictrl.config import AugmentationConfig
 from ictrl.data import tasks_from_arrays
 from ictrl.experiment.evaluation import only_remembering
 from ictrl.methods.wide import Wide
+from ictrl.methods.wide_ictrl import WideICTRL
+from ictrl.nets.dcgan import Encoder
 from ictrl.recipes.tables import recipe_with
 
 
@@ -123,3 +127,18 @@ def test_augmentation_is_used() -> None:
     )
     names = [name for name in encoder_of(plain) if name.endswith("weight")]
     assert any(not torch.equal(encoder_of(plain)[name], encoder_of(cropped)[name]) for name in names)
+
+
+def test_an_encoder_without_stages_among_ours_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match='^Expected network.kind "dcgan", "resnet" or "resnet18" .* but got "mlp".$'):
+        create_learner(recipe_of("wide", network={"kind": "mlp"}))
+
+
+@pytest.mark.parametrize("kind", [Wide, ICTRL, WideICTRL])
+def test_pixels_of_ones_own_encoder_are_not_scaled_in_silence(kind: Any) -> None:
+    recipe = recipe_of(kind.settings_type.name)
+    given = Encoder(8, 1, 4, 16)
+    kind(recipe, encoder=given)
+    scaled = recipe_with(recipe, {"method": {"network": {"pixel_means": (0.3,), "pixel_deviations": (0.2,)}}})
+    with pytest.raises(ConfigError, match="Expected no network.pixel_means with an encoder of your own"):
+        kind(scaled, encoder=given)

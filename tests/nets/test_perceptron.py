@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictrl import ConfigError, InputError, create_learner, load_recipe
+from ictrl import ConfigError, create_learner, load_recipe
 from ictrl.config import NetworkConfig
 from ictrl.nets.families import encoder_of
 from ictrl.nets.perceptron import Perceptron
@@ -73,7 +73,7 @@ def test_recipes_choose_it_by_name_and_it_alone_takes_mnist_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("recipe", "error", "message"),
     [
-        ("digits", InputError, "stages.X., which gives .* but Perceptron has none"),
+        ("digits", ConfigError, "Expected network.kind .dcgan., .resnet. or .resnet18. .* but got .mlp."),
         ("ictrl-mnist-5", ConfigError, "Expected image_size to be one of .* but got 28"),
     ],
 )

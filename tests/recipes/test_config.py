@@ -81,22 +81,37 @@ def test_settings_have_defaults_and_cannot_be_changed() -> None:
         (
             NetworkConfig,
             {"pixel_means": (0.5,), "pixel_deviations": (0.2,)},
-            "Expected network.pixel_means to be 3 numbers from 0 to 1, one for each channel, or none but got (0.5,).",
+            "Expected network.pixel_means to be 3 numbers, one for each channel, but got 0.5.",
         ),
         (
             NetworkConfig,
-            {"pixel_means": (125.3, 123.0, 113.9), "pixel_deviations": (0.2, 0.2, 0.2)},
-            "Expected network.pixel_means to be 3 numbers from 0 to 1",
+            {"channels": 1, "pixel_means": (125.3,), "pixel_deviations": (63.0,)},
+            "Expected network.pixel_means to be 1 number, one for each channel, but got 125.3: they are shares of "
+            "white; divide by 255 what goes from 0 to 255.",
         ),
         (
             NetworkConfig,
             {"pixel_means": (0.5, 0.5, 0.5)},
-            "Expected network.pixel_deviations to be 3 numbers above 0 and up to 1, one for each of pixel_means but",
+            "Expected network.pixel_deviations to be 3 numbers, one for each channel, but got none: pixel_means and "
+            "pixel_deviations go together, give both or neither.",
+        ),
+        (NetworkConfig, {"pixel_deviations": (0.5, 0.5, 0.5)}, "Expected network.pixel_means to be 3 numbers, one for"),
+        (NetworkConfig, {"pixel_means": None}, "Expected network.pixel_means to be a tuple of 3 numbers, one for each"),
+        (NetworkConfig, {"pixel_means": ("a",)}, "Expected network.pixel_means to be a tuple of 3 numbers, one for"),
+        (
+            NetworkConfig,
+            {"channels": 1, "pixel_means": (-0.1,), "pixel_deviations": (0.2,)},
+            "Expected network.pixel_means to be from 0 to 1 but got (-0.1,).",
         ),
         (
             NetworkConfig,
             {"channels": 1, "pixel_means": (0.5,), "pixel_deviations": (math.nan,)},
-            "Expected network.pixel_deviations to be 1 numbers above 0",
+            "Expected network.pixel_deviations to be from 0.001 to 1 but got (nan,).",
+        ),
+        (
+            NetworkConfig,
+            {"channels": 1, "pixel_means": (0.5,), "pixel_deviations": (1e-9,)},
+            "Expected network.pixel_deviations to be from 0.001 to 1 but got (1e-09,).",
         ),
         (
             NetworkConfig,

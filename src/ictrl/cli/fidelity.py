@@ -87,10 +87,10 @@ class FidelityCommand:
     def execute(self) -> None:
         self._check()
         folder = RunFolder.existing(self.run)
-        judge: Judge = EfficientNetLite0.installed() if self.inception is None else Inception.from_file(self.inception)
         learners, names = self._learners(folder)
         for learner in learners.values():
             ask(learner, Draws, "draw")
+        judge: Judge = EfficientNetLite0.installed() if self.inception is None else Inception.from_file(self.inception)
         _, tasks = run_data(folder, self.root)
         later = [names[label] for label in names if not any(label in task.classes for task in tasks)]
         if later:

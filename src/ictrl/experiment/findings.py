@@ -66,9 +66,11 @@ def verdict(results: Results) -> str:
 def stands_still(results: Results) -> bool:
     """Whether the encoder never learns after the first task, so that the frozen floor is what the method reaches.
 
-    Such a method has no protocol in which its encoder would have moved, or no settings for later tasks.
+    Such a method has no protocol in which its encoder would have moved, or no later stage that lasts an epoch.
     """
-    return results.reencoded is None or not hasattr(results.recipe.method, "later")
+    method = results.recipe.method
+    later = getattr(method, "later", None) or getattr(method, "learning_on", None)
+    return results.reencoded is None or later is None or not later.epochs
 
 
 def filled(text: str, results: Results) -> str:

@@ -30,7 +30,7 @@ from ictrl.methods.forgetting import IN_THE_FIRST_WEIGHTS, IN_THE_WEIGHTS, POOLE
 from ictrl.methods.inputs import Images, like, seeded
 from ictrl.methods.threads import reads
 from ictrl.methods.wide_reading import AT_ONCE, CalibrationConfig, ReadingConfig, WideReader
-from ictrl.nets.families import copy_of, encoder_of
+from ictrl.nets.families import own_encoder_or_new
 from ictrl.nets.layers import exact_float32
 from ictrl.nets.wrappers import check_backbone, precision_of
 from ictrl.shapes import Float, Int, UInt8
@@ -192,7 +192,7 @@ class Wide(WideLearner[WideMemory]):
     def build(self, initial: torch.Generator) -> TrainingState:
         network = self.recipe.method.network
         shape = network.channels, network.image_size, network.image_size
-        encoder = (copy_of(self._own_encoder) or encoder_of(network, initial)).to(self.device).eval()
+        encoder = own_encoder_or_new(self._own_encoder, network, initial).to(self.device).eval()
         if self._own_encoder is not None:
             check_backbone("encoder", encoder, torch.zeros(2, *shape, device=self.device), (2, network.feature_dim))
         self._precision = precision_of(self.settings.precision, self.device)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ictrl.config import NetworkConfig
-from ictrl.errors import InputError
+from ictrl.errors import ConfigError, InputError
 from ictrl.nets.dcgan import Decoder, Encoder
 from ictrl.nets.layers import initialise_uniformly
 from ictrl.nets.perceptron import Perceptron
@@ -49,13 +49,27 @@ def encoder_of(network: NetworkConfig, generator: torch.Generator | None = None)
     return encoder
 
 
+def own_encoder_or_new(
+    own: nn.Module | None, network: NetworkConfig, generator: torch.Generator | None = None
+) -> nn.Module:
+    """A copy of one's own encoder, if there is one, or else a new one as the recipe describes it."""
+    if own is None:
+        return encoder_of(network, generator)
+    if network.pixel_means:
+        raise ConfigError(
+            "Expected no network.pixel_means with an encoder of your own, which is given pixels from −1 to 1, but got "
+            f"{network.pixel_means}: scale them in its forward and its stages, and leave the setting out."
+        )
+    return copy_of(own)
+
+
 def backbones(
     network: NetworkConfig, own: tuple[nn.Module | None, nn.Module | None], generator: torch.Generator
 ) -> tuple[nn.Module, nn.Module]:
     """Encoder and decoder: copies of one's own where there are any, which are checked, and otherwise new ones."""
     size, channels, d = network.image_size, network.channels, network.feature_dim
-    own_encoder, own_decoder = map(copy_of, own)
-    encoder = own_encoder or encoder_of(network, generator)
+    encoder, own_decoder = own_encoder_or_new(own[0], network, generator), copy_of(own[1])
+    own_encoder = encoder if own[0] is not None else None
     width = network.width if network.decoder_width is None else network.decoder_width
     decoder = own_decoder or Decoder(size, channels, width, d, generator=generator)
     for name, given, shapes in (

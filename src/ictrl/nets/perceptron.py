@@ -29,6 +29,7 @@ class Perceptron(nn.Module):
     """Images (n, channels, side, side) to features (n, feature_dim), none below 0."""
 
     casts = True
+    no_stages = 'Expected network.kind "dcgan", "resnet" or "resnet18" where stages are read but got "mlp".'
 
     def __init__(
         self, image_size: int, channels: int, width: int, feature_dim: int, generator: torch.Generator | None = None

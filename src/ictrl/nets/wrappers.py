@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ictrl.errors import InputError
+from ictrl.errors import ConfigError, InputError
 from ictrl.nets.layers import exact_float32
 from ictrl.shapes import Float, UInt8
 
@@ -99,6 +99,8 @@ def run_through(precision: torch.dtype, backbone: nn.Module, x: Tensor) -> tuple
 
 def check_stages(backbone: nn.Module) -> None:
     """Refuse a network without stages where they are needed."""
+    if said := getattr(backbone, "no_stages", None):
+        raise ConfigError(said)
     if not callable(getattr(backbone, "stages", None)):
         raise InputError(
             f"Expected an encoder with a method stages(X), which gives a list of (n, channels, side, side), but "
