@@ -32,7 +32,9 @@ def test_two_methods_in_one_folder(here: Path, capsys: pytest.CaptureFixture[str
     assert call("compare", *QUICK) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[:2] == ["ours and theirs on the same stream", "Runs: 2, still to be done: 2; written to both."]
-    head, _, first, second, _, report = printed[-6:]
+    head, _, first, second, _, few, _, report = printed[-8:]
+    assert few.startswith("Few test images: ")
+    assert " do not tell apart accuracies that differ by less than " in few
     assert head == "|  | memory | forgetting | keeps | kept | learning | seeds |"
     found = [Results.read(here / "both" / f"{name}-seed0" / "results.json") for name in ("ours", "theirs")]
     for row, name, keeps, results in zip((first, second), ("ours", "theirs"), ("nothing", "some images"), found):
@@ -47,7 +49,7 @@ def test_two_methods_in_one_folder(here: Path, capsys: pytest.CaptureFixture[str
     page = (here / "both" / "report.html").read_text()
     assert "2 runs compared" in page
     assert {"table.md", "ours-seed0", "theirs-seed0", "report.html"} <= {path.name for path in Path("both").iterdir()}
-    assert (here / "both" / "table.md").read_text().splitlines() == printed[-6:-2]
+    assert (here / "both" / "table.md").read_text().splitlines() == printed[-8:-4]
 
 
 def test_the_same_command_goes_on(

@@ -13,6 +13,7 @@ from ictrl.cli.output import open_console
 from ictrl.cli.unknown_options import typed_settings
 from ictrl.config import StreamConfig
 from ictrl.experiment.comparison import check_data, comparison
+from ictrl.experiment.findings import of_few_images
 from ictrl.experiment.study import plan, slug
 from ictrl.experiment.study_workers import check_planned
 from ictrl.recipes.reader import load_recipe
@@ -80,6 +81,9 @@ class CompareCommand:
         console = open_console()
 
         def shown() -> None:
+            told = [coarse for item in planned if item.results and (coarse := of_few_images(item.results))]
+            if told:
+                console.print(f"\n{told[0]}", soft_wrap=True)
             page = write_report([item.folder for item in planned if item.finished], out / "report.html").page
             console.print(f"\nReport: {page}", soft_wrap=True)
 

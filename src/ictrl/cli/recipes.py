@@ -32,6 +32,7 @@ class RecipesCommand:
         console.print(table)
         console.print(
             "\nAccuracy after the last task / average over tasks, mean over seeds, where it was measured. memory: from "
-            "what the learner kept alone; reencoded: the paper's protocol, which needs the old images.",
+            "what the learner kept alone; reencoded: the paper's protocol, which needs the old images.\nAny other "
+            "method learns any of these streams by METHOD-STREAM, such as er-digits: `ictrl methods` lists them.",
             soft_wrap=True,
         )

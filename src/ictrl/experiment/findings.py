@@ -97,10 +97,8 @@ def remarks(results: Results) -> list[str]:
             found.append(
                 "The untrained floor is nearly as high: on such easy data accuracy says little about learning."
             )
-    if (told := margin(results.memory.last, results.memory.last, _tested(results))) >= COARSE:
-        found.append(
-            f"Few test images: {_tested(results):,} do not tell apart accuracies that differ by less than {told:.2f}."
-        )
+    if coarse := of_few_images(results):
+        found.append(coarse)
     if results.replay and (faint := of_replay(results.replay[-1])):
         found.append(faint)
     if results.calibration is not None and results.calibration.temperature == 1:
@@ -109,6 +107,13 @@ def remarks(results: Results) -> list[str]:
             "--calibration.held-out 0.25 holds more of them out."
         )
     return found
+
+
+def of_few_images(results: Results) -> str | None:
+    """What to say where test images are so few that accuracies which seem to differ may not."""
+    if (told := margin(results.memory.last, results.memory.last, _tested(results))) < COARSE:
+        return None
+    return f"Few test images: {_tested(results):,} do not tell apart accuracies that differ by less than {told:.2f}."
 
 
 def what_is_recognised(results: Results) -> str:
