@@ -36,9 +36,14 @@ class DrawsFeatures(Protocol):
 
     def features(self, images: Any) -> Float[Tensor, "n d"]: ...
 
-    def within_reach(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]: ...
-
     def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]: ...
+
+
+@runtime_checkable
+class ShapesFeatures(Protocol):
+    """Says which point of its feature space an image's feature can be; without that, it is any of the unit sphere."""
+
+    def within_reach(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]: ...
 
 
 @runtime_checkable

@@ -156,10 +156,6 @@ class DrawingLearner(ForgettingLearner[Kept]):
         """g(f(x)): each image as the learner sees it, uint8."""
         return like(self.decode(self.features(images)), images)
 
-    def within_reach(self, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """For each point of feature space the nearest one that an image's feature can be: on the unit sphere."""
-        return torch.nn.functional.normalize(Z, dim=1)
-
     @reads
     def decode(self, Z: Float[Tensor, "n d"]) -> UInt8[Tensor, "n c h w"]:
         """g(z): the image that the decoder draws of each feature, on the learner's device."""

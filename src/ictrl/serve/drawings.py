@@ -15,7 +15,7 @@ from ictrl.shapes import UInt8
 from ictrl.theory.metrics import subspace_affinity
 from ictrl.theory.statistics import Moments
 from ictrl.visualize.contact_sheet import contact_sheet
-from ictrl.visualize.walks import variation
+from ictrl.visualize.walks import variation, within_reach
 
 FURTHEST = 6.0  # standard deviations along a direction
 MOST_SAMPLES = 100
@@ -70,7 +70,7 @@ def picture(served: Served, label: int, at: list[float]) -> UInt8[Tensor, "c h w
         )
     steps = torch.tensor(at, dtype=kept.mean.dtype, device=kept.mean.device) * deviations[: len(at)]
     point = kept.mean + steps @ vectors[: len(at)]
-    return learner.decode(learner.within_reach(point[None])).cpu()[0]
+    return learner.decode(within_reach(learner, point[None])).cpu()[0]
 
 
 def affinity(served: Served) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a learner can draw besides samples: walks through a class, paths between two images, images near a direction.
 
 All of it goes through feature space. Features have unit length, so paths follow the sphere: a point off the sphere is
-no image's feature, and is brought back by the learner (`within_reach`) before it is decoded.
+no image's feature, and is brought back to it (`within_reach`) before it is decoded.
 
 A class has two sets of directions, both computed from its stored mean and covariance:
 
@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 
 from ictrl.errors import InputError
 from ictrl.memory.store import ClassMemory
-from ictrl.methods.capabilities import DrawsFeatures
+from ictrl.methods.capabilities import DrawsFeatures, ShapesFeatures
 from ictrl.methods.inputs import whole_number
 from ictrl.shapes import Float, Int, UInt8
 from ictrl.theory.statistics import spectrum
@@ -40,7 +40,7 @@ def walk(
     deviations, directions = variation(kept)
     direction = _among(direction, len(directions), label)
     reach = torch.linspace(-sigmas, sigmas, steps, device=kept.mean.device) * deviations[direction]  # (steps,)
-    return learner.decode(learner.within_reach(kept.mean + reach[:, None] * directions[direction])).cpu()
+    return learner.decode(within_reach(learner, kept.mean + reach[:, None] * directions[direction])).cpu()
 
 
 def interpolate(
@@ -67,6 +67,11 @@ def nearest(
     direction = _among(direction, len(directions), label)
     n = min(whole_number(n, "n", least=1), len(images))
     return (learner.features(images) @ directions[direction]).abs().topk(n).indices.cpu()
+
+
+def within_reach(learner: DrawsFeatures, Z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """For each point of feature space the nearest one that an image's feature can be."""
+    return learner.within_reach(Z) if isinstance(learner, ShapesFeatures) else normalize(Z, dim=1)
 
 
 def principal_directions(kept: ClassMemory) -> Float[Tensor, "r d"]:
