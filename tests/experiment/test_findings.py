@@ -136,6 +136,18 @@ def test_remarks_are_made_where_there_is_something_to_beware_of() -> None:
         assert len(remarks(replace(results, replay=None, calibration=calibration))) == number
 
 
+def test_a_learning_rate_that_never_rises_is_told() -> None:
+    def told(epochs: int) -> list[str]:
+        recipe = recipe_with(load_recipe("digits"), {"method": {"trunk": {"epochs": epochs, "warmup": 3}}})
+        return [line for line in remarks(replace(STORED, recipe=recipe)) if "warmup" in line]
+
+    assert told(4) == []
+    assert told(3) == [
+        "In trunk the learning rate rises for 3 epochs (warmup) and there were 3: it never came to 0.0005. A warmup of "
+        "0 would do."
+    ]
+
+
 def test_words_that_commands_and_report_share() -> None:
     assert of_left_out(0) is of_replay(0.8) is of_review(0.8, 0.7951) is None
     assert of_left_out(1) == "1 file could not be read and was left out"

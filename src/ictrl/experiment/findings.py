@@ -8,6 +8,7 @@ text with the numbers in it.
 import math
 import re
 
+from ictrl.config import MethodConfig, StageConfig
 from ictrl.experiment.evaluation import REPLAY_WELL
 from ictrl.experiment.results import Results
 from ictrl.methods.base import LEARNERS
@@ -99,6 +100,7 @@ def remarks(results: Results) -> list[str]:
             )
     if coarse := of_few_images(results):
         found.append(coarse)
+    found += of_warmups(results.recipe.method)
     if results.replay and (faint := of_replay(results.replay[-1])):
         found.append(faint)
     if results.calibration is not None and results.calibration.temperature == 1:
@@ -107,6 +109,17 @@ def remarks(results: Results) -> list[str]:
             "--calibration.held-out 0.25 holds more of them out."
         )
     return found
+
+
+def of_warmups(method: MethodConfig) -> list[str]:
+    """What to say of stages that end before their learning rate is what was set."""
+    stages = {name: stage for name, stage in vars(method).items() if isinstance(stage, StageConfig)}
+    return [
+        f"In {name} the learning rate rises for {stage.warmup} epochs (warmup) and there were {stage.epochs}: it never "
+        f"came to {stage.learning_rate:g}. A warmup of {stage.epochs // 10} would do."
+        for name, stage in stages.items()
+        if 0 < stage.epochs <= stage.warmup
+    ]
 
 
 def of_few_images(results: Results) -> str | None:
