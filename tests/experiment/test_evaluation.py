@@ -224,6 +224,9 @@ def test_the_floor_of_who_stands_still_is_what_memory_says(method: str) -> None:
             measure_floor(learner, TASKS, by_itself, "frozen")
     assert measured.frozen == measured.memory == by_itself.frozen
     assert [len(row) for row in measured.frozen] == [1, 2]
+    measured.frozen = []  # as a checkpoint of before this floor has it
+    measure_frozen(learner, TASKS, measured, 2)
+    assert [len(row) for row in measured.frozen] == [1, 2]
 
 
 def test_the_floor_of_who_learns_on_is_measured_by_itself() -> None:

@@ -136,7 +136,7 @@ def measure_frozen(learner: Learner[Any], tasks: list[Task], measured: Measured,
     Of an encoder that stands still the floor is what memory says, to the last bit: nothing is learned or read again.
     """
     if isinstance(learner, StandsStill) and not learner.moves():
-        measured.frozen[done - 1 :] = [measured.memory[done - 1]]
+        measured.frozen = [list(row) for row in measured.memory[:done]]
     elif done == 1:
         measure_floor(learner, tasks, measured, "frozen")
 
